@@ -5,6 +5,7 @@ Days and hours of tables are in UTC, so a session of the caller's is in UTC whil
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 UTC: Final = "UTC"
+_LENDING: Final = threading.Lock()
+_LENT: Final[dict[str, tuple[str, int]]] = {}
+"""Sessions with calls under way: the time zone that each had before, and how many they are."""
 
 
 @contextmanager
@@ -53,10 +57,17 @@ def session_for(jobs: Sequence[Job], given: SparkSession | None) -> Iterator[Spa
 
 
 def active_session() -> SparkSession | None:
-    """The session that the program has started, if there is one."""
+    """The session that the program has started, if there is one.
+
+    Spark has an active session for each thread, so one that another thread has started is not active in this one.
+    """
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession()
+    started: SparkSession | None = getattr(SparkSession, "_instantiatedSession", None)
+    if active is not None or started is None or started._sc._jsc is None:  # noqa: SLF001 - PySpark tells it nowhere else.
+        return active
+    return started
 
 
 @contextmanager
@@ -68,15 +79,28 @@ def lent(session: SparkSession) -> Iterator[SparkSession]:
     from sordini.pipeline.source import register
 
     register(session)
-    before = session.conf.get(TIME_ZONE) or UTC
-    if before == UTC:
-        yield session
-        return
-    session.conf.set(TIME_ZONE, UTC)
+    with _LENDING:
+        key = _key_of(session)
+        before, calls = _LENT.get(key) or (session.conf.get(TIME_ZONE) or UTC, 0)
+        _LENT[key] = before, calls + 1
+        if before != UTC:
+            session.conf.set(TIME_ZONE, UTC)
     try:
         yield session
     finally:
-        session.conf.set(TIME_ZONE, before)
+        with _LENDING:
+            before, calls = _LENT.pop(key)
+            if calls > 1:
+                _LENT[key] = before, calls - 1
+            elif before != UTC:
+                session.conf.set(TIME_ZONE, before)
+
+
+def _key_of(session: SparkSession) -> str:
+    """What several objects of PySpark's for one session have in common."""
+    if is_remote(session):
+        return str(session.session_id)  # type: ignore[attr-defined]  # Of Spark Connect's.
+    return str(session._jsparkSession.hashCode())  # noqa: SLF001 - PySpark has no name for it.
 
 
 def is_remote(session: SparkSession) -> bool:

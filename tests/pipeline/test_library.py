@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ from sordini.pipeline import (
     status,
     stream,
 )
+from sordini.pipeline.library.sessions import active_session, lent
+from sordini.pipeline.source.client import Client, ClientSettings
 from tests.outside.processes import SordiniProcess
 
 if TYPE_CHECKING:
@@ -101,6 +104,100 @@ def test_what_explain_says_is_what_load_reads_and_a_stopped_load_is_continued(
     assert letter.timestamp == datetime.fromtimestamp(SECONDS, UTC)
     assert [place.lag for place in status(job)] == [0, 0]
     assert explain(job).batches == "none: all was written before"
+
+
+@pytest.mark.slow
+def test_a_record_whose_time_is_beyond_that_of_tables_stops_no_job(
+    spark: SparkSession, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2, configs=KEEP)
+    with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
+        for value, milliseconds in ((event(1), SECONDS * 1_000_000), (b"broken", SECONDS * 1_000_000), (event(2), 1)):
+            producer.send(topic, value, partition=0, timestamp_ms=milliseconds)
+    job = a_job(bootstrap, topic, tmp_path)
+    done = load(job, spark=spark)
+    assert (done.rows, done.dead_letters) == (2, 1)
+    found = {row["n"]: row["at"] for row in rows(job, spark).selectExpr("n", "unix_millis(timestamp) AS at").collect()}
+    assert found == {1: None, 2: 1}
+    [letter] = dead_letters(job, spark)
+    assert (letter.value, letter.timestamp) == (b"broken", None)
+    raw = Job.of(
+        home=tmp_path,
+        name="raw",
+        source={"bootstrap": bootstrap, "topics": [topic], "commit_group": f"{topic}-shown"},
+        sink={"location": "tables/raw", "partition_by": ["event_date"]},
+    )
+    assert load(raw, spark=spark).rows == 3
+    with Client(ClientSettings.from_options({"kafka.bootstrap.servers": bootstrap})) as client:
+        assert client.committed(f"{topic}-shown") == {(topic, 0): 3, (topic, 1): 0}
+    days = rows(raw, spark).select("event_date").collect()
+    assert sorted(str(row["event_date"]) for row in days) == ["1970-01-01", "None", "None"]
+
+
+@pytest.mark.slow
+def test_a_call_in_a_thread_takes_the_session_of_the_program_and_leaves_it_running(
+    spark: SparkSession, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2, configs=KEEP)
+    send(bootstrap, topic, [event(1), event(2)])
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(load(a_job(bootstrap, topic, tmp_path)).rows))
+    thread.start()
+    thread.join(120)
+    assert found == [2]
+    assert spark.range(3).count() == 3
+    assert active_session() is not None
+
+
+def test_a_session_has_its_time_zone_again_when_the_last_call_on_it_has_ended(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        with ExitStack() as later:
+            with lent(spark):
+                later.enter_context(lent(spark))
+            assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert spark.conf.get("spark.sql.session.timeZone") == "America/Los_Angeles"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.slow
+def test_a_transform_may_have_functions_for_sparks_workers(
+    spark: SparkSession, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2, configs=KEEP)
+    send(bootstrap, topic, [event(1), event(2)])
+    (tmp_path / "doubling.py").write_text(
+        "from pyspark.sql.functions import udf\n\n\ndef twice(n):\n    return 2 * n\n\n\n"
+        "def doubled(rows):\n    return rows.withColumn('n', udf(twice, 'int')('n'))\n"
+    )
+    job = a_job(bootstrap, topic, tmp_path, transform="doubling:doubled")
+    load(job, spark=spark)
+    assert sorted(row["n"] for row in rows(job, spark).collect()) == [2, 4]
+
+
+@pytest.mark.slow
+def test_a_backfill_fills_what_it_can_though_a_partition_is_behind_and_its_dead_letters_are_newer(
+    spark: SparkSession, bootstrap: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(2, configs=KEEP)
+    job = a_job(bootstrap, topic, tmp_path)
+    assert job.sink is not None
+    assert job.dead_letters is not None
+    send(bootstrap, topic, [b"broken", *map(event, range(9))])
+    load(job, spark=spark)
+    send(bootstrap, topic, [b"", *map(event, range(10, 19))])
+    place = Path(job.sink.location)
+    shutil.copytree(place, tmp_path / "copy")
+    shutil.rmtree(job.dead_letters.location)
+    assert backfill(job, spark=spark, start={topic: {0: 0, 1: 9}}).dead_letters == 1
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "copy", place)
+    DeltaTable(job.sink.location).delete("n < 3")
+    again = backfill(job, spark=spark, start={topic: {0: 0, 1: 8}})
+    assert (again.rows, again.dead_letters) == (1, 0), "offset 1 of partition 0"
+    with pytest.raises(PipelineError, match="which is the job's own table"):
+        backfill(job, spark=spark, into=job.sink.location)
 
 
 @pytest.mark.long
