@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.tables.object_storage import ObjectStorage
@@ -18,6 +18,10 @@ from sordini.pipeline.tables.store_client import is_missing, open_store, problem
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+
+DELETED_AT_ONCE: Final = 256
+"""In one request, Azure's limit: of several requests, those after one that reports something may not be sent."""
 
 
 class StateError(PipelineError):
@@ -149,14 +153,12 @@ class StoreFiles:
     def delete(self, names: list[str]) -> None:
         """Delete files that are there; nothing happens to others."""
         with self._words("", "deleted from"):
-            try:
-                self._store().delete(names)
-            except FileNotFoundError as error:
-                if not is_missing(error):
-                    raise
-                # Azure reports them, S3 does not, and the rest may not have been tried.
-                for name in names if len(names) > 1 else ():
-                    self.delete([name])
+            for start in range(0, len(names), DELETED_AT_ONCE):
+                try:
+                    self._store().delete(names[start : start + DELETED_AT_ONCE])
+                except FileNotFoundError as error:
+                    if not is_missing(error):  # Azure reports them, S3 does not; the rest of the request is deleted.
+                        raise
 
     def names(self, folder: str) -> list[str]:
         with self._words(folder, "listed"):

@@ -3,10 +3,10 @@
     lock.json   {"run": "5f0c...", "host": "worker-3", "boot": "...", "process": 812, "until": 1795334460.0}
 
 It is made by a put that the store refuses where the name exists, and renewed or taken over by a put that the store
-refuses where it has changed. A run that ends deletes it. One that was killed leaves it: a run on the same machine sees
-that the process is gone and takes it over; elsewhere it expires after LEASE_SECONDS without a renewal. A run that loses
-it (its machine slept) may go on until its next commit, which the table refuses: the lock saves work, and is not what
-rows depend on.
+refuses where it has changed. A run that ends deletes it. One that was killed leaves it, as one does whose store refused
+that: a run on the same machine sees that the process, or its run, is gone and takes it over; elsewhere it expires after
+LEASE_SECONDS without a renewal. A run that loses it (its machine slept) may go on until its next commit, which the
+table refuses: the lock saves work, and is not what rows depend on.
 """
 
 from __future__ import annotations
@@ -27,13 +27,24 @@ from sordini.system.machine import boot_identity, start_of_process
 LOCK: Final = "lock.json"
 LEASE_SECONDS: Final = 60.0
 RENEW_SECONDS: Final = 15.0
+_held: set[str] = set()
+"""The runs of this process that hold a lock."""
 
 
 @contextmanager
 def held(files: StoreFiles, location: str) -> Iterator[None]:
     """Hold the lock. Raises StateError, which says which run has it."""
     run = uuid4().hex
-    _acquire(files, location, run)
+    _held.add(run)
+    try:
+        _acquire(files, location, run)
+        yield from _renewed(files, run)
+    finally:
+        _held.discard(run)
+
+
+def _renewed(files: StoreFiles, run: str) -> Iterator[None]:
+    """Renew the lock until what holds it has ended, and delete it."""
     over = threading.Event()
     renewing = threading.Thread(target=_renew, args=(files, run, over), name="state lock", daemon=True)
     renewing.start()
@@ -79,7 +90,9 @@ def _is_over(lock: dict[str, Any]) -> bool:
     if boot is None or lock.get("boot") != boot or not isinstance(lock.get("process"), int):
         return False
     # Numbers of processes are used again, so the start has to be the same.
-    return start_of_process(lock["process"]) != lock.get("started")
+    if start_of_process(lock["process"]) != lock.get("started"):
+        return True
+    return lock["process"] == os.getpid() and lock.get("run") not in _held
 
 
 def _contents(run: str) -> bytes:

@@ -189,6 +189,17 @@ def test_the_lock_of_a_process_that_was_killed_is_taken_over_at_once(server: Ser
         assert json.loads(state.read_text(LOCK) or "")["process"] == os.getpid()
 
 
+def test_the_lock_of_a_run_of_this_process_that_could_not_delete_it_is_taken_over_at_once(
+    server: Server, bucket: str
+) -> None:
+    files, state = StoreFiles(f"{bucket}/state", server.storage), StateFolder(f"{bucket}/state", server.storage)
+    with state.locked():
+        left = files.read(LOCK) or b""
+    files.put(LOCK, left)
+    with StateFolder(f"{bucket}/state", server.storage).locked():
+        assert json.loads(files.read(LOCK) or b"")["run"] != json.loads(left)["run"]
+
+
 @pytest.mark.parametrize(
     ("changes", "is_taken"),
     [

@@ -164,9 +164,12 @@ def test_counts_that_a_store_refuses_name_their_place(s3: S3Server, watch: Watch
 
 
 @pytest.mark.parametrize("refusal", READING)
-@pytest.mark.parametrize("command", [("compact", "--clean-up"), ("doctor",), ("status",), ("audit",), ("resume",)])
+@pytest.mark.parametrize(
+    "command",
+    ["compact --clean-up", "doctor", "status", "audit", "resume", "load", "stream --available-now", "aggregate"],
+)
 def test_a_command_names_the_place_that_a_store_refuses_before_it_begins(
-    s3: S3Server, watch: Watch, proxied: str, tmp_path: Path, command: tuple[str, ...], refusal: str
+    s3: S3Server, watch: Watch, proxied: str, tmp_path: Path, command: str, refusal: str
 ) -> None:
     plan, reported = REFUSALS[refusal]
     watch.begin(plan)
@@ -177,10 +180,12 @@ def test_a_command_names_the_place_that_a_store_refuses_before_it_begins(
         "sink: {location: 's3://lake/events'}\n"
         "state: s3://lake/state\n"
         "audit: {counts: 's3://lake/counts.jsonl'}\n"
+        "decode: {mode: json, schema: {fields: {n: int!, at: timestamp!}}}\n"
+        "aggregates: {m: {window: 1 minute, sink: {location: 's3://lake/m'}}}\n"
         f"storage:\n  endpoint: {proxied}\n  region: {REGION}\n  allow_http: true\n"
         f"  credentials: {{access_key: {KEYS.access_key}, secret_key: {KEYS.secret_key}}}\n"
     )
-    name, *options = command
+    name, *options = command.split()
     result = CliRunner().invoke(main, ["pipeline", name, str(job), *options])
     assert result.exit_code == 1
     assert f"sordini: s3://lake/events {reported}" in result.output

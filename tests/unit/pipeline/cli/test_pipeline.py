@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from sordini.cli.__main__ import main
 from sordini.pipeline.cli.printable_values import positions_text, printable
 from sordini.pipeline.errors import INSTALL
+from sordini.pipeline.tables.object_storage import ObjectStorage
 
 JOB = """\
 name: views
@@ -174,6 +175,23 @@ def test_the_command_line_starts_without_spark_and_tables() -> None:
     reported = "import sys; from sordini.pipeline.cli import pipeline; print({'pyspark', 'pyarrow', 'yaml'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", reported], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+SECRETS = (
+    "azure_storage_account_key",
+    "azure_storage_sas_key",
+    "adls.account-key",
+    "adls.sas-token",
+    "adls.connection-string",
+    "google_service_account_key",
+    "catalog.credential",
+)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_stores_secrets_among_options_are_hidden(name: str) -> None:
+    storage = ObjectStorage(options={name: "hush", "adls.account-name": "lake"}, account="lake")
+    assert printable(storage)["options"] == {name: "(hidden)", "adls.account-name": "lake"}
 
 
 def test_plain_values_of_a_job_can_be_json(tmp_path: Path) -> None:
