@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from aiokafka.partitioner import murmur2  # type: ignore[import-untyped]
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.source.key_hashes import key_hashes
 
-_HASHES_KEPT: Final = 100_000
+_COLUMNS: Final = ("topic", "key", "value", "partition", "headers")
 
 
 class NotWritten(PipelineError):
@@ -27,21 +26,29 @@ class OutgoingRow(NamedTuple):
     value: bytes | None
     partition: int | None
     headers: list[tuple[str, bytes | None]]
+    key_hash: int
+    """Of a key, see `key_hashes`."""
 
 
 def outgoing_rows(batch: pa.RecordBatch, topic: str | None) -> Iterator[OutgoingRow]:
     """The rows of a batch; `topic` is for all of them. Raises NotWritten for a row without a topic."""
     count = batch.num_rows
-    columns: dict[str, list[Any]] = {name: [None] * count for name in OutgoingRow._fields}
-    for name in set(batch.schema.names) & set(OutgoingRow._fields):
+    columns: dict[str, list[Any]] = {name: [None] * count for name in _COLUMNS}
+    hashes = [0] * count
+    for name in set(batch.schema.names) & set(_COLUMNS):
         column = batch.column(name)
-        columns[name] = (column.cast(pa.binary()) if name in {"key", "value"} else column).to_pylist()
+        if name in {"key", "value"}:
+            column = column.cast(pa.binary())
+        if name == "key":
+            hashes = key_hashes(column).tolist()
+        columns[name] = column.to_pylist()
     if topic is not None:
         columns["topic"] = [topic] * count
-    for name, key, value, partition, headers in zip(*(columns[field] for field in OutgoingRow._fields), strict=True):
+    rows = zip(*(columns[field] for field in _COLUMNS), hashes, strict=True)
+    for name, key, value, partition, headers, key_hash in rows:
         if name is None:
             raise NotWritten("a row's topic is null, and the option topic is not set")
-        yield OutgoingRow(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()])
+        yield OutgoingRow(name, key, value, partition, [(one["key"], one["value"]) for one in headers or ()], key_hash)
 
 
 class PartitionChooser:
@@ -58,15 +65,9 @@ class PartitionChooser:
                 raise NotWritten(f"topic {self._topic!r} has no partition {row.partition}, which a row names")
             return row.partition
         if row.key is not None:
-            return self._partitions[_hash(row.key) % len(self._partitions)]
+            return self._partitions[row.key_hash % len(self._partitions)]
         return self._partitions[self._current]
 
     def next_partition(self) -> None:
         """Send records without a key to the next partition, as a batch is full."""
         self._current = (self._current + 1) % len(self._partitions)
-
-
-@lru_cache(_HASHES_KEPT)
-def _hash(key: bytes) -> int:
-    """The partition of a key, as Apache Kafka's clients choose it."""
-    return int(murmur2(key)) & 0x7FFFFFFF
