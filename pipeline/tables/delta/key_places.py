@@ -1,9 +1,9 @@
 """The index of a table's keys, kept in step with a Delta table; its live files are all it is made of.
 
 After an own commit the index takes what that changed. What others committed in between is seen in the files of the
-version: those that are gone (compaction, deletion), new ones, whose keys are read, and new deletion vectors. A vector
-that has fewer rows than before is a sign of a restored version: the index is rebuilt, as when a process starts.
-Deletions that a restore has undone are remembered until then.
+version: those that are gone (compaction, deletion), new ones, whose keys are read, and new deletion vectors. After a
+RESTORE the index is rebuilt, as when a process starts: rows that came back, or went, hide what the table remembers of
+their keys. A vector that has fewer rows than before is a sign of one, too.
 
 **Remembered deletions** are files whose every row is deleted (`LiveFile.has_deletions_only`), as old as their `add`
 action says.
@@ -44,6 +44,7 @@ class DeltaKeyPlaces:
         self._vector = vector
         self._places = KeyPlaces(how)
         self._is_first = True
+        self._breaks = 0
         self._reset(None)
 
     def _reset(self, columns: pa.Schema | None) -> None:
@@ -52,10 +53,11 @@ class DeltaKeyPlaces:
         self._deleted: dict[str, BitMap64] = {}
         """The files that the index has, and their deleted rows."""
 
-    def follow(self, live: Mapping[str, LiveFile], columns: pa.Schema) -> bool:
+    def follow(self, live: Mapping[str, LiveFile], columns: pa.Schema, breaks: int = 0) -> bool:
         """Bring the index to these files; False if this batch is to be searched, see the limits above.
 
-        `columns` are those of keys and sequence: others are another index. Raises RepeatedKeys.
+        `columns` are those of keys and sequence: others are another index, and so are other `breaks` of the log. Raises
+        RepeatedKeys.
         """
         keys, is_first, self._is_first = _keys_of(live.values()), self._is_first, False
         if keys > self.how.indexed_keys_max:
@@ -67,8 +69,9 @@ class DeltaKeyPlaces:
         # Those of own commits are the same objects.
         changed = {path: now for path, now in changed.items() if (was := self._deleted[path]) is not now and was != now}
         new = [path for path in live if path not in self._deleted]
-        if columns != self._columns or self._is_restored(changed):
+        if columns != self._columns or breaks != self._breaks or self._is_restored(changed):
             self._reset(columns)
+            self._breaks = breaks
             changed, new = {}, list(live)
         try:
             self._remove_files([path for path in self._deleted if path not in live])

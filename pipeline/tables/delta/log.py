@@ -34,6 +34,7 @@ CHECKPOINT_COMMITS: Final = 50
 """After so many commits a checkpoint is made, so that readers need not read all of them."""
 _LOG: Final = "_delta_log"
 _CHECKPOINT: Final = ".checkpoint."
+_RESTORE: Final = "RESTORE"
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,19 @@ class DeltaLog:
         self._puts = puts
         self._version = -1
         self._snapshot = Snapshot()
+        self.breaks = 0
+        """How often a snapshot was not what commits of rows made of the one before: after a RESTORE, or read anew."""
+
+    def continue_from(self, former: DeltaLog) -> None:
+        """Take what the log of the same table has read by other credentials."""
+        self._version, self._snapshot, self.breaks = former._version, former._snapshot, former.breaks
 
     def snapshot(self, version: int) -> Snapshot:
         """The files of a version, not to be changed by the caller. Raises TableError."""
         if version < self._version or not self._read_commits(version):
             # What a failure interrupts is no snapshot of any version.
             self._snapshot, self._version = Snapshot(), -1
+            self.breaks += 1
             paths = log_files(self._files, version)
             checkpoint = [path for path in paths if _CHECKPOINT in path]
             # A file can be in one part, and what replaced it in another.
@@ -190,6 +198,8 @@ class DeltaLog:
                 self._snapshot.files.pop(remove["path"], None)
                 self._note_replaced(remove)
         for action in actions:
+            if action.get("commitInfo", {}).get("operation") == _RESTORE:
+                self.breaks += 1
             if "add" in action:
                 file = LiveFile(action["add"])
                 self._snapshot.files[file.path] = file
@@ -200,7 +210,7 @@ class DeltaLog:
             self._snapshot.replaced_vectors[path] = int(remove.get("deletionTimestamp") or 0)
 
     def _actions(self, path: str) -> list[Action]:
-        """The `add` and `remove` actions in a file of the log, and in the sidecars of a checkpoint."""
+        """The actions of files, and RESTOREs, in a file of the log and in the sidecars of a checkpoint."""
         with self._files.open_input_file(path) as file:
             actions = _in_json(bytes(file.read())) if path.endswith(".json") else _in_parquet(file)
         sidecars = [action["sidecar"]["path"] for action in actions if "sidecar" in action]
@@ -208,8 +218,13 @@ class DeltaLog:
 
 
 def _in_json(text: bytes) -> list[Action]:
-    names = (b"add", b"remove", b"sidecar")
-    return [json.loads(line) for line in text.splitlines() if line[:10].lstrip(b'{ "').startswith(names)]
+    return [json.loads(line) for line in text.splitlines() if _is_needed(line)]
+
+
+def _is_needed(line: bytes) -> bool:
+    name = line[:20].lstrip(b'{ "')
+    # What else commitInfo says is long, and for others.
+    return name.startswith((b"add", b"remove", b"sidecar")) or (name.startswith(b"commitInfo") and b"RESTORE" in line)
 
 
 def _in_parquet(file: pyarrow.NativeFile) -> list[Action]:

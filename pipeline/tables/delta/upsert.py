@@ -66,13 +66,17 @@ class DeltaUpserts:
 
     def __init__(self, log: DeltaLog, files: pyarrow.fs.FileSystem) -> None:
         """`files` is the table's folder."""
-        self.open(log, files)
+        self._use(log, files)
         self._vectors: dict[str, BitMap64] = {}
         self._places: DeltaKeyPlaces | None = None
         self._schema = pa.schema([])
 
     def open(self, log: DeltaLog, files: pyarrow.fs.FileSystem) -> None:
         """Read and write the same table by other credentials."""
+        log.continue_from(self.log)
+        self._use(log, files)
+
+    def _use(self, log: DeltaLog, files: pyarrow.fs.FileSystem) -> None:
         self.log = log
         self._files = files
         self._keys = KeyFiles(files)
@@ -184,7 +188,7 @@ class DeltaUpserts:
         if self._places is None or self._places.how != how:
             self._places = DeltaKeyPlaces(how, self._read_keys, self.vector)
         self._schema = schema
-        return self._places.follow(live, _columns(schema, how))
+        return self._places.follow(live, _columns(schema, how), self.log.breaks)
 
     def _read_keys(self, file: LiveFile) -> pa.Table:
         assert self._places is not None, "it reads"

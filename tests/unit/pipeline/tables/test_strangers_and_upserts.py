@@ -219,3 +219,27 @@ def test_remembered_deletions_that_could_not_be_read_are_known_when_the_same_pro
     hidden.rename(theirs)
     assert table.upsert(frame_of([change(0, 5, "late")]), 2, HOW).late == 1
     assert rows_of(kind, location) == {key: name for key, name in BEFORE.items() if key != 0}
+
+
+@pytest.mark.parametrize(
+    "undone",
+    [
+        [change(2, 9, "back")],  # Its file goes.
+        [*(change(key, 9, f"m{key}") for key in range(6))],  # A file comes back, whose rows were all replaced.
+        [change(0, 9), change(2, 9, "back")],  # A vector has fewer rows.
+        [change(0, 9)],
+    ],
+)
+@pytest.mark.parametrize("is_new_process", [False, True])
+def test_after_a_restore_the_deletions_of_that_version_are_remembered_and_no_later_ones(
+    undone: list[Change], location: str, *, is_new_process: bool
+) -> None:
+    table = filled("delta", location)
+    table.upsert(frame_of(undone), 2, HOW)
+    DeltaTable(location).restore(1)
+    assert rows_of("delta", location) == BEFORE
+    table = opened("delta", location) if is_new_process else table
+    written = table.upsert(frame_of([change(2, 1, "late"), change(0, 2, "m0"), change(7, 1, "n7")]), 2, HOW)
+    assert written.late == 1
+    assert rows_of("delta", location) == {**BEFORE, 0: "m0", 7: "n7"}
+    assert table.last() == (2, {})
