@@ -119,6 +119,7 @@ class Iceberg(BatchTable):
         table = self._opened()
         if table is None:
             return Compacted(0, 0, 0, 0)
+        check_format(table, upserts=False)
         plan = self.plan(_schema(table), _partition_by(table))
         return compaction.compact(table, plan, target_bytes, cluster_by, once)
 
@@ -129,6 +130,12 @@ class Iceberg(BatchTable):
             return None
         keys = stored_keys(table) or ()
         return health.examine(table, WRITER_PROPERTY, tuple(keys), target_bytes, older_than_seconds)
+
+    @in_store
+    def last(self) -> WriterPosition | None:
+        # Also of a table that is refused.
+        table = self._opened()
+        return self._note(table) if table else None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = self._opened()
@@ -159,11 +166,9 @@ class Iceberg(BatchTable):
         return TableState(_schema(table), _partition_by(table), self._note(table), stored_keys(table))
 
     def check(self, columns: pa.Schema, *, upserts: bool) -> None:
-        if self._table is None:
-            return
-        if upserts:
-            check_format(self._table)
-        check_names(self._table, columns)
+        if self._table is not None:
+            check_format(self._table, upserts=upserts)
+            check_names(self._table, columns)
 
     def plan(self, schema: pa.Schema, partition_by: tuple[str, ...]) -> StagingPlan:
         below = self._data_uri()
@@ -249,6 +254,12 @@ class Iceberg(BatchTable):
                 change.set_properties({**_kept_short(change), **_without_metrics(change), **notes})
                 add(change, notes)
         except (CommitFailedException, TableAlreadyExistsError):
+            return False
+        except ValueError:
+            # pyiceberg's, for a table that another program has given a newer format meanwhile: the next check names it.
+            now = self._opened()
+            if table is None or now is None or now.metadata.format_version == table.metadata.format_version:
+                raise
             return False
         return True
 

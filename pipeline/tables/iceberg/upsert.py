@@ -40,6 +40,9 @@ KEYS_PROPERTY: Final = "sordini.keys"
 FORMAT_VERSION: Final = 2
 """The first has no delete files; the third has others, and pyiceberg does not write it."""
 
+EQUALITY_DELETES: Final = "total-equality-deletes"
+"""In a snapshot's summary: how many keys the table's delete files name that delete by key, not by row."""
+
 
 class Batch(NamedTuple):
     """The changes of a batch; arrays and tables have an element for each."""
@@ -162,12 +165,19 @@ class IcebergUpserts:
         return {name: text for name, text in properties.items() if metadata.properties.get(name) != text}
 
 
-def check_format(table: IcebergTable) -> None:
-    """Check that the table has delete files as they are written here. Raises TableError."""
-    if table.metadata.format_version != FORMAT_VERSION:
+def check_format(table: IcebergTable, *, upserts: bool) -> None:
+    """Check that the table has manifests, and for upserts delete files, as they are written here. Raises TableError."""
+    found = f"{table.location()} has Iceberg's format version {table.metadata.format_version}"
+    if upserts and table.metadata.format_version != FORMAT_VERSION:
+        raise TableError(f"{found}: upserts need version {FORMAT_VERSION}")
+    if table.metadata.format_version > FORMAT_VERSION:
+        raise TableError(f"{found}, and pyiceberg writes up to version {FORMAT_VERSION}: use another table")
+    snapshot = table.current_snapshot()
+    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    if upserts and int(summary.get(EQUALITY_DELETES, "0")):
         raise TableError(
-            f"{table.location()} has Iceberg's format version {table.metadata.format_version}: upserts need "
-            f"version {FORMAT_VERSION}"
+            f"{table.location()} has equality deletes, which pyiceberg does not read: rewrite its data files and "
+            "remove the deletes, by the engine that writes them"
         )
 
 
