@@ -189,7 +189,7 @@ class Section:
     def whole(self, name: str, default: int, *, least: int = 1) -> int:
         if name not in self:
             return default
-        value = self._node.value[name].value
+        value = self._filled(name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             self.wrong(name, f"is {value!r}, not a whole number from {least} on")
         return value
@@ -197,7 +197,7 @@ class Section:
     def truth(self, name: str, *, default: bool) -> bool:
         if name not in self:
             return default
-        value = self._node.value[name].value
+        value = self._filled(name)
         if not isinstance(value, bool):
             self.wrong(name, f"is {value!r}, neither true nor false")
         return value
@@ -251,6 +251,14 @@ class Section:
             else:
                 value = self._expanded(full, inner.value)
                 yield full, str(value).lower() if isinstance(value, bool) else _text_of(inner, value)
+
+    def _filled(self, name: str) -> Any:
+        """A value; where a variable stands for it, the number or truth that the variable's text is."""
+        value = self._node.value[name].value
+        text = self._expanded(name, value)
+        if text == value:
+            return value
+        return int(text) if text.isascii() and text.isdecimal() else {"true": True, "false": False}.get(text, text)
 
     def _expanded(self, name: str, value: Any) -> Any:
         """Replace variables by the environment's values."""

@@ -30,6 +30,8 @@ _OURS: Final = {
     "columns": "decode.keep",
 }
 """Options that have a setting of their own."""
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""A name with a comma would be two topics to the source, and one to all else."""
 
 
 def source_of(section: Section, elsewhere: str) -> JobSource:
@@ -44,6 +46,10 @@ def source_of(section: Section, elsewhere: str) -> JobSource:
         fail_on_data_loss=section.truth("fail_on_data_loss", default=True),
         options=section.options("options"),
     )
+    for topic in source.topics:
+        if not _TOPIC.fullmatch(topic):
+            allowed = "up to 249 letters, digits, ., _ and -"
+            section.wrong("topics", f"has {topic!r}: a topic's name has {allowed}; several topics are a list, [a, b]")
     if bool(source.topics) == bool(source.pattern):
         section.wrong("topics", "or pattern: exactly one of the two is required")
     if source.pattern:

@@ -56,6 +56,25 @@ def test_numbers_among_free_settings_are_the_text_that_is_written(tmp_path: Path
     assert config.config == {"a": "true", "b": "12:30", "c": "1_000", "d": "0x1F", "e": "-0.50"}
 
 
+def test_a_variable_may_be_a_number_or_a_truth(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    lines = "  records_max: ${RECORDS}\n  fail_on_data_loss: ${STRICT:-false}\n"
+    path.write_text(f"name: views\nsource:\n  topics: [views]\n{lines}{SINK}")
+    source = read_job(path, {"RECORDS": "700"}).source
+    assert (source.records_max, source.fail_on_data_loss) == (700, False)
+    assert read_job(path, {"RECORDS": "7", "STRICT": "true"}).source.fail_on_data_loss
+    with pytest.raises(JobFileError, match=r"records_max is 'many', not a whole number from 1 on"):
+        read_job(path, {"RECORDS": "many"})
+    with pytest.raises(JobFileError, match=r"fail_on_data_loss is 'no', neither true nor false"):
+        read_job(path, {"RECORDS": "7", "STRICT": "no"})
+
+
+def test_topics_in_one_text_are_refused_as_the_source_would_read_two_and_all_else_know_one(tmp_path: Path) -> None:
+    for topics in ("'views, clicks'", "[views, 'a,b']", "a/b"):
+        with pytest.raises(JobFileError, match=r"job\.yaml:2: source\.topics has .*several topics are a list"):
+            read(tmp_path, f"name: views\nsource: {{topics: {topics}}}\n{SINK}")
+
+
 def test_two_sinks_that_are_one_table_are_refused_as_a_table_knows_its_batches_by_the_job() -> None:
     for location in ("tables/views", "tables/views/"):
         with pytest.raises(
