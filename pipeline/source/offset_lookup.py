@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from sordini.pipeline.errors import BadSetting, PipelineError
+from sordini.pipeline.errors import BadSetting, PipelineError, UnknownTopic
 from sordini.pipeline.source.options import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -47,7 +47,7 @@ def subscribed(broker: OffsetBroker, subscription: Subscription) -> dict[str, li
     """The partitions of each topic; raises UnknownTopic, and BadSetting for a missing assigned partition."""
     if subscription.pattern:
         pattern = re.compile(subscription.pattern)
-        return broker.partitions([topic for topic in broker.topics() if pattern.fullmatch(topic)])
+        return _existing(broker, [topic for topic in broker.topics() if pattern.fullmatch(topic)])
     if subscription.topics:
         return broker.partitions(subscription.topics)
     assignment = {topic: list(numbers) for topic, numbers in subscription.assignment}
@@ -56,6 +56,17 @@ def subscribed(broker: OffsetBroker, subscription: Subscription) -> dict[str, li
         if unknown:
             raise BadSetting(f"assign: {topic!r} has no partition {', '.join(map(str, unknown))}")
     return assignment
+
+
+def _existing(broker: OffsetBroker, names: list[str]) -> dict[str, list[int]]:
+    """The partitions of the topics of a pattern: one that was deleted since they were listed is none of them."""
+    try:
+        return broker.partitions(names)
+    except UnknownTopic as gone:
+        left = [name for name in names if name not in gone.topics]
+        if len(left) == len(names):
+            raise
+        return broker.partitions(left)
 
 
 def ends(broker: OffsetBroker, options: SourceOptions) -> Position:

@@ -56,6 +56,27 @@ def options(*, streaming: bool = False, **given: str) -> SourceOptions:
     return read_options({**base, **given}, streaming=streaming)
 
 
+class LateDeletion(Logs):
+    """A cluster that still lists a topic which was deleted."""
+
+    def topics(self) -> list[str]:
+        return [*super().topics(), "view-gone"]
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, list[int]]:
+        known = {partition.topic for partition in self.logs}
+        if unknown := [topic for topic in topics if topic not in known]:
+            raise UnknownTopic(unknown)
+        return {topic: [0] for topic in topics}
+
+
+def test_a_topic_that_is_deleted_while_a_pattern_is_looked_up_is_none_of_its_topics() -> None:
+    logs = LateDeletion({TopicPartition("view", 0): (0, 1)})
+    assert offset_lookup.subscribed(logs, options(subscribePattern="view.*").subscription) == {"view": [0]}
+    assert offset_lookup.ends(logs, options(subscribePattern="view.*")).offsets == {"view": {0: 1}}
+    with pytest.raises(UnknownTopic):
+        offset_lookup.subscribed(logs, options(subscribe="view,view-gone").subscription)
+
+
 def test_a_pattern_has_to_match_the_whole_name() -> None:
     logs = Logs({TopicPartition(name, 0): (0, 1) for name in ("view", "views", "preview")})
     assert offset_lookup.subscribed(logs, options(subscribePattern="view.?").subscription) == {
