@@ -138,7 +138,7 @@ def read_counts(path: str, window_seconds: float, storage: ObjectStorage = NOWHE
 def _opened_text(path: str, storage: ObjectStorage) -> IO[str]:
     """Raises OSError and PipelineError."""
     if not store_of(path):
-        return Path(path).open(encoding="utf-8", newline="")
+        return Path(path).open(encoding="utf-8-sig", newline="")  # Spreadsheets begin CSV with a byte order mark.
     folder, _, name = path.rpartition("/")
     try:
         data = bytes(open_store(folder, storage.object_store_options(path)).get(name).bytes())
@@ -146,7 +146,7 @@ def _opened_text(path: str, storage: ObjectStorage) -> IO[str]:
         if isinstance(error, FileNotFoundError) and is_missing(error):
             raise PipelineError(f"the counts in {path} cannot be read: there is no such object") from None
         raise store_error(path, error) from error
-    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
 
 
 def _entries(file: Any, *, is_csv: bool) -> Iterator[tuple[int, Any]]:

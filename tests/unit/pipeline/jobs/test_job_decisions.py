@@ -61,6 +61,8 @@ def test_counts_of_several_producers_and_finer_windows_are_added_up(tmp_path: Pa
     table = tmp_path / "counts.csv"
     table.write_text("topic,window_start,count\nviews,1970-01-01T00:00:00Z,3\nviews,1970-01-01T00:00:59Z,4\n")
     assert read_counts(str(table), 60) == {("views", 0): 7}
+    table.write_text(f"\N{ZERO WIDTH NO-BREAK SPACE}{table.read_text()}")  # As spreadsheets write it.
+    assert read_counts(str(table), 60) == {("views", 0): 7}
 
 
 @pytest.mark.parametrize("line", ["{", '{"topic": "t"}', '{"topic": "t", "window_start": "x", "count": 1}', "3"])
