@@ -45,8 +45,9 @@ def doctor(place: str, *, bootstrap: str, as_json: bool) -> None:
         reports = table_doctor.of_job(job)
     else:
         reports = table_doctor.of_table(place)
-    wrong, values = 0, []
+    tables, wrong, values = 0, 0, []
     for report in reports:
+        tables += 1
         wrong += len(report.findings())
         if as_json:
             values.append(_values(report))
@@ -55,7 +56,7 @@ def doctor(place: str, *, bootstrap: str, as_json: bool) -> None:
     if as_json:
         print_json(values)
     elif not wrong:
-        click.echo("All is well.")
+        click.echo("All is well." if tables else "There are no tables yet.")
     if wrong:
         raise Failure(f"{wrong} {'thing needs' if wrong == 1 else 'things need'} attention")
 

@@ -12,16 +12,18 @@ from sordini.cli.common.output import size_text
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.batch_writer import open_sink_table
 from sordini.pipeline.jobs.compact import tables
+from sordini.pipeline.jobs.load_pieces import last_noted_batch
 from sordini.pipeline.jobs.missing_rows import IDENTITY
 from sordini.pipeline.jobs.offset_gaps import Gap, SeenOffsets, lost, seen_in
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
+from sordini.pipeline.jobs.state_folder import job_state
 from sordini.pipeline.jobs.upkeep import UpkeepSettings
 from sordini.pipeline.tables import Table, open_table
 from sordini.pipeline.tables.local_files import local_path
 from sordini.pipeline.tables.table import LostPosition
 
 if TYPE_CHECKING:
-    from sordini.pipeline.jobs.job import Job
+    from sordini.pipeline.jobs.job import Job, Sink
     from sordini.pipeline.tables.health import TableHealth
 
 SMALL_MAX: Final = 200
@@ -65,6 +67,7 @@ def of_job(job: Job) -> Iterator[TableReport]:
     for sink, table in opened:
         health = table.health(sink.upkeep.target_bytes)
         if health is None:
+            _check_never_written(job, sink)
             continue
         if sink is job.dead_letters:
             yield TableReport(health, dead_letters=_by_reason(table, health))
@@ -78,6 +81,16 @@ def of_job(job: Job) -> Iterator[TableReport]:
             yield TableReport(health, found, more, is_compared=True, has_transform=bool(job.transform))
         else:
             yield TableReport(health)
+
+
+def _check_never_written(job: Job, sink: Sink) -> None:
+    """That a table which does not exist is not one that is gone. Raises PipelineError."""
+    noted = last_noted_batch(job_state(job)) if sink is job.sink else None
+    if noted is not None:
+        raise PipelineError(
+            f"there is no table at {sink.location}, and job {job.name} has written batch {noted[0]} into it: restore "
+            "it from a copy, or start the job, which loads what the topic has"
+        )
 
 
 def of_table(location: str) -> Iterator[TableReport]:

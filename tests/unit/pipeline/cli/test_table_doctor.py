@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 
 from sordini.cli.__main__ import main
+from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.table_doctor import TableReport
 from sordini.pipeline.tables import open_table
 from sordini.pipeline.tables.health import TableHealth
@@ -134,3 +135,15 @@ def test_a_stranger_s_compaction_and_vacuum_leave_a_table_well(tmp_path: Path) -
     theirs.vacuum(0, dry_run=False, enforce_retention_duration=False)
     code, report, found = examined(table.location)
     assert (code, report["files"], found) == (0, 1, [])
+
+
+def test_of_a_job_without_a_table_it_is_said_and_one_that_is_gone_is_no_table_that_never_was(tmp_path: Path) -> None:
+    path = tmp_path / "views.yaml"
+    path.write_text("name: views\nsource: {topics: [views]}\nsink: {location: tables/views}\n")
+    said = CliRunner().invoke(main, ["pipeline", "doctor", str(path)])
+    assert (said.exit_code, said.output) == (0, "There are no tables yet.\n")
+    piece = {"batch_id": 3, "start": {"views": {"0": 0}}, "end": {"views": {"0": 5}}}
+    StateFolder(str(tmp_path / ".sordini/views")).write("load/done.json", piece)
+    said = CliRunner().invoke(main, ["pipeline", "doctor", str(path)])
+    assert said.exit_code == 1
+    assert f"there is no table at {tmp_path}/tables/views, and job views has written batch 3 into it" in said.output
