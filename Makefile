@@ -32,7 +32,7 @@
 # make registry-judge  Karapace answers the requests of tests/registry/judge anew; ARGS="--source FOLDER --python PATH"; two minutes
 # make doctor  every planted fault named, and clients run into each for what they print; half an hour
 # make console  the console's pages in Debian's Chromium, and axe-core; SORDINI_PICTURES=all writes the pictures; five minutes
-# make upserts   a PostgreSQL's changes upserted into a table while its writers are killed, ARGS='--changes N --keys N --kills N'
+# make upserts   a PostgreSQL's changes upserted into a table while its writers are killed, ARGS='--changes N --keys N --kills N --values avro'
 # make pipeline  Spark's Kafka source and Sordini's in all scenarios, jobs killed while they write; half an hour
 # make sink-kills  Spark from topic to topic in transactions, drivers and workers killed a hundred times, two ways; KILLS=10 ARGS='--broker apache'
 # make store-kills  writers killed, or cut off, at every HTTP request to their object store, without Spark; hours, ARGS='-k delta'

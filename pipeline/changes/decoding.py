@@ -1,4 +1,4 @@
-"""Makes rows of changes whose values are JSON, and dead letters of records that are none; see `envelope.py`.
+"""Makes rows of changes, and dead letters of records that are none; see `envelope.py`.
 
 The rows have the columns of the schema, those taken from the envelope, the record's position, and the mark of
 deletions. Of a deletion only the key has to fit, as databases send no more of a deleted row. A change without a key or
@@ -12,17 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from sordini.pipeline.changes import envelope
-from sordini.pipeline.changes.envelope import CHANGE, DELETION, NOTHING, REFUSED, Envelope
+from sordini.pipeline.changes import json_changes, registered_changes
+from sordini.pipeline.changes.envelope import CHANGE, DELETION, KEY, NOTHING, REFUSED, Envelope
+from sordini.pipeline.changes.keys import keys_of
 from sordini.pipeline.schemas import decoding
-from sordini.pipeline.schemas.column_types import spark_name
 from sordini.pipeline.schemas.decoding import DEAD, Decoded
 from sordini.pipeline.schemas.fields import Field, Schema
-from sordini.pipeline.schemas.spark_expressions import NO_FIT
+from sordini.pipeline.schemas.spark_expressions import NO_FIT, NULL
+from sordini.pipeline.schemas.values.row_reader import REASON
 from sordini.pipeline.tables.upsert import DELETED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from sordini.pipeline.schemas.registered import RegisteredSchemas
 
 _ORIGINAL: Final = "_original"
 _FROM_ENVELOPE: Final = "_from_envelope"
@@ -46,37 +49,73 @@ def from_json_changes(
     columns: ChangeColumns,
     prefix: str = "",
 ) -> Decoded:
-    """Records as changes; the rows also have DELETED."""
+    """Records whose values are JSON as changes; the rows also have DELETED."""
     from pyspark.sql import functions as sql
 
     original = records.withColumn(_ORIGINAL, sql.col("value"))
-    keys = [name for name in columns.keys if any(name == each.name for each in schema.fields)]
-    changes = envelope.changes_of(original, kind, keys or list(columns.keys), has_sequence=bool(columns.sequence))
-    change = sql.col(CHANGE)
-    changes = changes.withColumn("value", change["text"].cast("binary"))
-    # What a deletion lacks is not known yet to be missing.
-    lax = replace(schema, fields=tuple(replace(each, is_required=False) for each in schema.fields))
-    decoded = decoding.from_json(changes, lax, kept, prefix)
-    values = decoded.values()
+    keys = keys_of(columns.keys, schema)
+    changes = json_changes.json_changes(original, kind, keys, has_sequence=bool(columns.sequence))
+    decoded = decoding.from_json(changes, _lax(schema), kept, prefix)
+    assert decoded.reason is not None, "JSON may not fit"
+    taken = {name: json_changes.column_of(path, each) for name, (path, each) in columns.from_envelope.items()}
+    # Where it says no more than that, something else is missing.
+    says_more = ~decoded.reason.isin(NO_FIT, NULL)
+    return _changes(decoded._replace(reason=sql.when(says_more, decoded.reason)), schema, columns, taken)
+
+
+def from_registered_changes(
+    records: DataFrame,
+    schema: Schema,
+    kept: tuple[str, ...],
+    kind: Envelope,
+    columns: ChangeColumns,
+    registered: RegisteredSchemas,
+    prefix: str = "",
+) -> Decoded:
+    """Records whose values have the ids of schemas as changes; the rows also have DELETED."""
+    from pyspark.sql import functions as sql
+
+    original = records.withColumn(_ORIGINAL, sql.col("value"))
+    keys = keys_of(columns.keys, schema)
+    from_envelope = list(columns.from_envelope.values())
+    changes = registered_changes.registered_changes(
+        original, kind, _lax(schema), keys, from_envelope, registered, has_sequence=bool(columns.sequence)
+    )
+    names = tuple(each.name for each in schema.fields)
+    is_dead = sql.col(REASON).isNotNull()
+    decoded = Decoded(changes.withColumn(DEAD, is_dead), names, kept, sql.col(REASON), prefix=prefix)
+    taken = {name: registered_changes.column_of(number) for number, name in enumerate(columns.from_envelope)}
+    return _changes(decoded, schema, columns, taken)
+
+
+def _lax(schema: Schema) -> Schema:
+    """The same with nothing required: what a deletion lacks is not known yet to be missing."""
+    return replace(schema, fields=tuple(replace(each, is_required=False) for each in schema.fields))
+
+
+def _changes(decoded: Decoded, schema: Schema, columns: ChangeColumns, taken: Mapping[str, Column]) -> Decoded:
+    """The rows of decoded changes, by what they are; DEAD says so far that the values of a change could not be read."""
+    from pyspark.sql import functions as sql
+
+    change, values = sql.col(CHANGE), decoded.values()
     is_deletion = change["kind"] == DELETION
-    taken = {name: _typed(envelope.part(path), each) for name, (path, each) in columns.from_envelope.items()}
     marks = [value.alias(name) for name, value in taken.items()]
     frame = decoded.frame.withColumn(_FROM_ENVELOPE, sql.struct(is_deletion.alias(DELETED), *marks))
     required = {each.name for each in schema.fields if each.is_required}
     missing = {
         **{name: values[name].isNull() & ~is_deletion for name in sorted(required - set(columns.keys))},
-        **{name: values[name].isNull() for name in keys},
+        **{name: values[name].isNull() for name in columns.keys if name in values},
         **{name: value.isNull() for name, value in taken.items() if name in columns.sequence},
         **{name: values[name].isNull() for name in columns.sequence if name in values},
     }
     absent = _any(list(missing.values()))
     is_something = change["kind"] != NOTHING
     is_dead = sql.coalesce(is_something & (sql.col(DEAD) | (change["kind"] == REFUSED) | absent), sql.lit(False))
-    reason = sql.coalesce(change["reason"], _no_key(change), _misfit(decoded), _said(missing), sql.lit("is no change"))
-    more = (DELETED, *taken)
+    misfit = sql.when(sql.col(DEAD), decoded.reason)
+    reason = sql.coalesce(change["reason"], misfit, _no_key(change), _said(missing), sql.lit("is no change"))
     return decoded._replace(
         frame=frame.withColumn(DEAD, is_dead),
-        more={name: sql.col(_FROM_ENVELOPE)[name] for name in more},
+        more={name: sql.col(_FROM_ENVELOPE)[name] for name in (DELETED, *taken)},
         reason=reason,
         value=sql.col(_ORIGINAL),
         is_record=change["is_first"],
@@ -87,20 +126,8 @@ def from_json_changes(
 def _no_key(change: Column) -> Column:
     from pyspark.sql import functions as sql
 
-    is_deletion = change["kind"] == DELETION
-    return sql.when(is_deletion & change["text"].isNull(), "a deletion without a key, in the value and in the record")
-
-
-def _misfit(decoded: Decoded) -> Column:
-    """The reason of values that do not fit, where it is one: the others fit, and something is missing."""
-    from pyspark.sql import functions as sql
-
-    assert decoded.reason is not None, "JSON may not fit"
-    return sql.when(sql.col(decoding.DEAD), sql.nullif(decoded.reason, sql.lit(NO_FIT)))
-
-
-def _typed(text: Column, field_: Field) -> Column:
-    return text if field_.kind == "string" else text.try_cast(spark_name(field_.type))
+    needs_key = (change["kind"] == DELETION) & (change["part"] == KEY)
+    return sql.when(needs_key & sql.col("key").isNull(), "a deletion without a key, in the value and in the record")
 
 
 def _any(conditions: Sequence[Column]) -> Column:

@@ -35,11 +35,11 @@ def infer(topic: str, *, bootstrap: str, records: int, sink: str, registry: Regi
     from sordini.pipeline.jobs.job_file_source import BOOTSTRAP
 
     address = bootstrap or os.environ.get("SORDINI_BOOTSTRAP", "") or BOOTSTRAP
-    values = sample(topic, address, records)
-    if not values:
+    found_records = sample(topic, address, records)
+    if not found_records:
         raise Failure(f"{topic} has no records to see what is in it")
     settings = _settings(registry)
-    found, _ = proposal(topic, values, settings)
+    found, _ = proposal(topic, found_records, settings)
     shown = {} if registry.url is None else {"url": registry.url, **_login(registry)}
     click.echo(job_file(topic, address, found, shown, sink), nl=False)
 

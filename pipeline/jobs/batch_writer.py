@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from sordini.pipeline.changes.collapse import Order, collapsed
-from sordini.pipeline.changes.decoding import ChangeColumns, from_json_changes
+from sordini.pipeline.changes.decoding import ChangeColumns, from_json_changes, from_registered_changes
 from sordini.pipeline.error_messages import has_message, message_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.any_sink import AnySink
@@ -255,10 +255,14 @@ def decode(job: Job, records: DataFrame) -> decoding.Decoded:
     if how.mode is DecodeMode.RAW:
         return decoding.raw(records, how.keep, prefix)
     schema = schema_now(job)
+    upsert = job.sink.upsert if job.sink else None
+    columns = ChangeColumns(upsert.keys, upsert.sequence, how.columns) if upsert else None
     match how.mode:
-        case DecodeMode.JSON if job.sink and job.sink.upsert:
-            columns = ChangeColumns(job.sink.upsert.keys, job.sink.upsert.sequence, how.columns)
+        case DecodeMode.JSON if columns:
             return from_json_changes(records, schema, how.keep, how.changes, columns, prefix)
+        case DecodeMode.SCHEMA_ID_PREFIX if columns:
+            registered = registered_of(job)
+            return from_registered_changes(records, schema, how.keep, how.changes, columns, registered, prefix)
         case DecodeMode.JSON:
             return decoding.from_json(records, schema, how.keep, prefix)
         case DecodeMode.KEY_VALUE:
@@ -288,7 +292,7 @@ def with_deletions(job: Job, rows: DataFrame) -> DataFrame:
     upsert = job.sink.upsert if job.sink else None
     assert upsert is not None, "the job upserts"
     if DELETED not in rows.columns:
-        if job.decode.mode is DecodeMode.JSON:
+        if job.decode.mode in {DecodeMode.JSON, DecodeMode.SCHEMA_ID_PREFIX}:
             raise PipelineError(f"transform {job.transform} leaves {DELETED} out, which marks the deletions")
         rows = rows.withColumn(DELETED, sql.lit(False))
     if not upsert.delete_when:

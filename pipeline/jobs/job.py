@@ -104,7 +104,7 @@ class Decode:
     """For key_value: the separator of two pairs; `equals` separates a name and its value."""
     equals: str = "="
     changes: Envelope = Envelope.NONE
-    """For json: the envelope in which values are changes of rows."""
+    """For json and schema_id_prefix: the envelope in which values are changes of rows."""
     columns: Mapping[str, tuple[str, Field]] = field(default_factory=dict)
     """Columns taken from the envelope: name -> the path in it, and the field."""
     registry: RegistrySettings | None = None

@@ -24,7 +24,7 @@ from sordini.pipeline.jobs.job_file_tree import TREES, JobSection, read_tree
 from sordini.pipeline.schemas.avro import avro_text, read_avro
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
 from sordini.pipeline.schemas.json_schema import read_json_schema
-from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, Plain, SchemaError, StructOf, kind_of
+from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, SchemaError, StructOf, is_moment, kind_of
 
 _FORMS: Final = ("kind", "struct", "list", "map")
 _EXAMPLES: Final = frozenset({"page_view", "search", "click", "operational", "member_visit"})
@@ -37,8 +37,7 @@ def schema_in(section: Section, name: str) -> Schema:
     event_time = section.text("event_time", "")
     about = section.text("about", "")
     section.finish()
-    times = {Plain("timestamp"), Plain("timestamp_ms")}
-    by_default = "event_time" if any(field.name == "event_time" and field.type in times for field in fields) else ""
+    by_default = "event_time" if any(field.name == "event_time" and is_moment(field.type) for field in fields) else ""
     try:
         return Schema(name, fields, event_time or by_default, about)
     except PipelineError as error:

@@ -13,7 +13,9 @@ from sordini.pipeline.jobs.row_columns import check_same_column
 from sordini.pipeline.schemas.fields import Field, SchemaError
 from sordini.pipeline.tables.upsert import DELETED, DELETIONS_KEPT_SECONDS
 
-_KINDS: Final = frozenset({"string", "int", "long", "double", "boolean", "date", "timestamp"})
+_KINDS: Final = (
+    "string", "int", "long", "double", "boolean", "date", "timestamp", "timestamp_ms", "timestamp_us", "timestamp_ns",
+)  # fmt: skip
 """Of columns that are taken from an envelope."""
 _FROM: Final = re.compile(r"(\w+(?:\.\w+)*)\s+(\w+)")
 
@@ -55,8 +57,12 @@ def upsert_of(
 def changes_of(section: Section, mode: DecodeMode) -> Envelope:
     """What the values are, under `decode`."""
     changes = section.choice("changes", Envelope.NONE)
-    if changes is not Envelope.NONE and mode is not DecodeMode.JSON:
-        section.wrong("changes", f"is {changes.value}, whose envelope is read from JSON: the mode is {mode.value}")
+    if changes is not Envelope.NONE and mode not in {DecodeMode.JSON, DecodeMode.SCHEMA_ID_PREFIX}:
+        section.wrong(
+            "changes",
+            f"is {changes.value}, whose envelope is read from JSON, or by its schema's id (schema_id_prefix): the "
+            f"mode is {mode.value}",
+        )
     if changes is Envelope.NONE and "columns" in section:
         section.wrong("columns", "says nothing where there is no envelope: `changes: debezium`")
     return changes
@@ -74,9 +80,7 @@ def envelope_columns(section: Section, taken: Mapping[str, str]) -> dict[str, tu
         if not is_part(path):
             inner.wrong(name, f"is {written!r}: an envelope has op, source, transaction, ts_ms, before and after")
         if kind not in _KINDS:
-            inner.wrong(
-                name, f"is {written!r}, whose kind is none of string, int, long, double, boolean, date, timestamp"
-            )
+            inner.wrong(name, f"is {written!r}, whose kind is none of {', '.join(_KINDS)}")
         try:
             found[name] = path, Field(name, kind)
         except SchemaError as error:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sordini.cli.common.settings_tree import near_to
+from sordini.pipeline.changes.envelope import AFTER, Envelope
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.row_columns import WITHOUT_TIME
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.schemas.registered import RegisteredSchemas
 from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
@@ -37,8 +40,10 @@ def registered_of(job: Job) -> RegisteredSchemas:
     # Keys are requested on the driver only.
     kept = StateOf(job.state, job.storage.resolved() if store_of(job.state) else NOWHERE)
     registry = how.registry
-    if registry is not None and not registry.subject:
-        registry = replace(registry, read_subjects=tuple(f"{topic}-value" for topic in job.source.topics))
+    if registry is not None:
+        of_values = () if registry.subject else tuple(f"{topic}-value" for topic in job.source.topics)
+        of_keys = tuple(f"{topic}-key" for topic in job.source.topics) if job.sink and job.sink.upsert else ()
+        registry = replace(registry, read_subjects=of_values + of_keys)
     return RegisteredSchemas(tuple(how.schemas.items()), registry, kept)
 
 
@@ -49,13 +54,33 @@ def schema_now(job: Job) -> Schema:
         return how.schema
     assert how.registry is not None, "the job file was checked"
     from sordini.pipeline.schemas.kept_schemas import KeptSchemas
-    from sordini.pipeline.schemas.registered_columns import schema_of_versions
+    from sordini.pipeline.schemas.registered_columns import schema_of_versions, without_times
 
     subject = how.registry.subject or _subject(job)
     versions = KeptSchemas(how.registry, job_state(job)).versions(subject)
-    schema = schema_of_versions(subject, versions)
+    schema = schema_of_versions(subject, versions, "" if how.changes is Envelope.NONE else AFTER)
+    if job.sink is not None and job.sink.kind.value in WITHOUT_TIME:
+        schema = without_times(schema, versions[-1].type)
     schema.check_record_columns(how.record)
+    check_columns(job, schema, subject)
     return schema
+
+
+def check_columns(job: Job, schema: Schema, subject: str) -> None:
+    """What a job file says of columns, which no check could know before. Raises PipelineError."""
+    names = [field.name for field in schema.fields]
+    for name in job.decode.columns:
+        if name in names:
+            raise PipelineError(f"job {job.name}: decode.columns has {name}, and so have the schemas of {subject}")
+    upsert = job.sink.upsert if job.sink and not job.transform else None
+    known = {name.lower() for name in (*names, *job.decode.columns, *job.decode.record)}
+    for what, wanted in (("keys", upsert.keys), ("sequence", upsert.sequence)) if upsert else ():
+        for name in wanted:
+            if name.lower() not in known:
+                raise PipelineError(
+                    f"job {job.name}: sink.{what} has {name!r}, and the schemas of {subject} have no such column; they "
+                    f"have {', '.join(names)}{near_to(name, names)}"
+                )
 
 
 def _subject(job: Job) -> str:

@@ -11,11 +11,11 @@ from typing import Final, NoReturn
 from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.jobs.job import Decode, DecodeMode
 from sordini.pipeline.schemas.fields import RECORD
-from sordini.pipeline.schemas.kinds import has_plain, kind_of
+from sordini.pipeline.schemas.kinds import has_column, kind_of
 
 _RECORD_KINDS: Final = ("string", "int", "long", "timestamp")
 """Kinds of the record's columns, in their order."""
-_PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date", "uuid", ""})
+_PARTITION_KINDS: Final = frozenset({"string", "int", "long", "boolean", "date", "date_days", "uuid", ""})
 """Kinds by which a table can be partitioned; the kind of a measure is not known."""
 DEAD_COLUMNS: Final = {
     "reason": "string",
@@ -23,7 +23,7 @@ DEAD_COLUMNS: Final = {
     "key": "binary",
     "value": "binary",
 }
-_WITHOUT_TIME: Final = frozenset({"delta", "kafka"})
+WITHOUT_TIME: Final = frozenset({"delta", "kafka"})
 """Kinds of sinks without a type for a time of the day."""
 TIMES: Final = {"event_date": "date", "event_hour": "int"}
 """Derived from the event's time if a sink is partitioned by them."""
@@ -74,7 +74,7 @@ def check_partition(name: str, columns: Mapping[str, str], wrong: Callable[[str]
 def check_kinds(of_table: str, columns: Mapping[str, str], wrong: Callable[[str], NoReturn]) -> None:
     """Check that a kind of table has a type for each column."""
     for name, kind in columns.items():
-        if of_table in _WITHOUT_TIME and kind and has_plain(kind_of(kind), "time"):
+        if of_table in WITHOUT_TIME and kind and has_column(kind_of(kind), "time"):
             wrong(
                 f"is {of_table}, which has no type for a time of the day, as column {name!r} ({kind}) has: iceberg has "
                 "one, or make it a string"

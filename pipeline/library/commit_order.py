@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from sordini.pipeline.changes.envelope import Envelope
 from sordini.pipeline.jobs.job import DecodeMode, Job, Sink, SinkKind, SourceFormat
 from sordini.pipeline.jobs.row_columns import columns_of
 from sordini.pipeline.source.sink_options import TRANSACTIONAL_ID
@@ -39,16 +40,18 @@ def decode_of(job: Job) -> str:
     decode = job.decode
     if decode.mode is DecodeMode.RAW:
         return "raw: key and value as they are; nothing can be a dead letter"
+    envelope = "" if decode.changes is Envelope.NONE else f", in the envelope of {decode.changes.value}"
     if decode.schema is None:
-        return f"{decode.mode.value}, by the schemas of the registry"
+        return f"{decode.mode.value}, by the schemas of the registry{envelope}"
     fields = ", ".join(f"{one.name} {one.kind}{'!' if one.is_required else ''}" for one in decode.schema.fields)
-    return f"{decode.mode.value}, to {fields}"
+    return f"{decode.mode.value}{envelope}, to {fields}"
 
 
 def rows_of(job: Job) -> str:
     """The columns of a row, as far as they are known without Spark."""
     known = columns_of(job.decode)
-    columns = "the columns of the schema in the registry" if known is None else ", ".join(known)
+    of_registry = ", ".join(("the columns of the schema in the registry", *job.decode.columns))
+    columns = of_registry if known is None else ", ".join(known)
     return f"{columns}, then transform {job.transform}" if job.transform else columns
 
 

@@ -7,13 +7,29 @@ as far as they are names; all of them are in the attribute `sordini.from`.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
+from sordini.pipeline.schemas.connect_names import kind_of_avro
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
-from sordini.pipeline.schemas.kinds import Decimal, Enum, Kind, ListOf, MapOf, Plain, SchemaError, StructOf
+from sordini.pipeline.schemas.kinds import (
+    PRECISION_MAX,
+    Decimal,
+    Enum,
+    Kind,
+    ListOf,
+    MapOf,
+    Plain,
+    SchemaError,
+    StructOf,
+    column_of,
+    is_moment,
+    kind_of,
+    text_of,
+)
 from sordini.pipeline.schemas.sources import is_name
 
-FROM, EVENT_TIME = "sordini.from", "sordini.event_time"
+FROM, EVENT_TIME, KIND = "sordini.from", "sordini.event_time", "sordini.kind"
 _AVRO: Final[dict[str, Any]] = {
     "string": "string",
     "int": "int",
@@ -25,8 +41,14 @@ _AVRO: Final[dict[str, Any]] = {
     "date": {"type": "int", "logicalType": "date"},
     "time": {"type": "long", "logicalType": "time-micros"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
-    "timestamp_ms": {"type": "long", "logicalType": "timestamp-millis"},
     "timestamp_ntz": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "date_days": {"type": "int", "logicalType": "date", KIND: "date_days"},
+    "time_ms": {"type": "int", "logicalType": "time-millis", KIND: "time_ms"},
+    "time_us": {"type": "long", "logicalType": "time-micros", KIND: "time_us"},
+    "time_ns": {"type": "long", KIND: "time_ns"},
+    "timestamp_ms": {"type": "long", "logicalType": "timestamp-millis"},
+    "timestamp_us": {"type": "long", "logicalType": "timestamp-micros", KIND: "timestamp_us"},
+    "timestamp_ns": {"type": "long", "logicalType": "timestamp-nanos", KIND: "timestamp_ns"},
     "uuid": {"type": "string", "logicalType": "uuid"},
 }
 LOGICAL: Final = {
@@ -71,8 +93,10 @@ def avro_text(schema: Schema) -> str:
     return json.dumps(to_avro(schema))
 
 
-def read_avro(text: str, name: str) -> Schema:
+def read_avro(text: str, name: str, within: str = "") -> Schema:
     """The schema that an Avro record's JSON text describes; `name` is its file's, for errors.
+
+    `within` names the field whose record it is, by default the whole one.
 
     Raises SchemaError, which names the file and the field, for a type without a column.
 
@@ -86,12 +110,40 @@ def read_avro(text: str, name: str) -> Schema:
     if not isinstance(record, dict) or record.get("type") != "record" or not isinstance(record.get("fields"), list):
         raise SchemaError(f'{name} is not an Avro record: an object with "type": "record" and a list of "fields"')
     try:
-        fields = _Reading().fields(record, "")
-        times = [field.name for field in fields if field.kind.startswith("timestamp") and field.name == "event_time"]
-        title = str(record.get("name", name.rpartition("/")[2].removesuffix(".avsc")))
+        fields = _Reading().fields(record, "") if not within else _fields_within(record, within)
+        times = [field.name for field in fields if is_moment(field.type) and field.name == "event_time"]
+        title = within or str(record.get("name", name.rpartition("/")[2].removesuffix(".avsc")))
         return Schema(title, fields, str(record.get(EVENT_TIME, "".join(times))), str(record.get("doc", "")))
     except SchemaError as error:
         raise SchemaError(f"{name}: {error}") from None
+
+
+def avro_names(written: Any, within: str = "") -> set[str]:
+    """The names of a record's fields, or of those of a field's record, which may be beside null in a union."""
+    types = written if isinstance(written, list) else [written]
+    for one in types:
+        inner = one.get("type") if isinstance(one, dict) else None
+        if isinstance(inner, (dict, list)):
+            return avro_names(inner, within)
+        if inner == "record" and isinstance(one.get("fields"), list):
+            fields = {field["name"]: field["type"] for field in one["fields"]}
+            return avro_names(fields.get(within)) if within else set(fields)
+    return set()
+
+
+def _fields_within(record: dict[str, Any], within: str) -> tuple[Field, ...]:
+    """The fields of a record's field, which is a record."""
+    reading = _Reading()
+    # Only it, and what is before it: that may define its type. Of the rest no column is made.
+    names = [field.get("name") if isinstance(field, dict) else None for field in record["fields"]]
+    if within not in names:
+        raise SchemaError(f"it has no field {within}, whose record would have the columns")
+    before = record["fields"][: names.index(within)]
+    reading.define({**record, "fields": before})
+    [found] = reading.fields({**record, "fields": [record["fields"][names.index(within)]]}, "")
+    if not isinstance(found.type, StructOf):
+        raise SchemaError(f"{within} is a {found.kind}, and no record, which would have the columns")
+    return found.type.fields
 
 
 def _avro_field(field: Field, within: str) -> dict[str, Any]:
@@ -112,7 +164,8 @@ def _avro_type(kind: Kind, name: str) -> Any:
         case Plain():
             return _AVRO[kind.name]
         case Decimal():
-            return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+            form = {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+            return {**form, KIND: text_of(kind)} if kind.is_unscaled else form
         case Enum():
             return {"type": "enum", "name": name, "symbols": list(kind.symbols)}
         case ListOf():
@@ -140,6 +193,12 @@ class _Reading:
         name = full_name(record, namespace)
         self._named[name] = None
         return tuple(self._field(field, name.rpartition(".")[0]) for field in record["fields"])
+
+    def define(self, record: dict[str, Any]) -> None:
+        """Read fields for the types that they define; those without a column are left out."""
+        for field in record["fields"]:
+            with suppress(SchemaError):
+                self.fields({**record, "fields": [field]}, "")
 
     def _field(self, field: Any, namespace: str) -> Field:
         if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
@@ -184,10 +243,15 @@ class _Reading:
 
     def _of_dict(self, written: dict[str, Any], namespace: str) -> Kind:
         logical, base = written.get("logicalType"), written.get("type")
+        if KIND in written and isinstance(base, str) and base in _PLAIN:
+            return kind_of(str(written[KIND]))
         if logical == "decimal" and base in {"bytes", "fixed"}:
             precision, scale = written.get("precision"), written.get("scale", 0)
             if isinstance(precision, int) and isinstance(scale, int):
-                return Decimal(precision, scale)
+                # Kafka Connect writes 64 where a database did not say; values that have more digits do not fit.
+                return Decimal(min(precision, PRECISION_MAX), scale)
+        elif (meant := kind_of_avro(written)) is not None:
+            return Plain(column_of(meant))
         elif logical in LOGICAL and base in {"int", "long", "string", "fixed"}:
             return Plain(LOGICAL[logical])
         elif base == "array" and "items" in written:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sordini.pipeline.schemas.fields import Field
-from sordini.pipeline.schemas.kinds import Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf
+from sordini.pipeline.schemas.kinds import NUMBERED, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf, column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types
 
-SPARK_NAMES: Final = {
+SPARK_NAMES: dict[str, str] = {
     "string": "string",
     "int": "int",
     "long": "bigint",
@@ -22,11 +22,11 @@ SPARK_NAMES: Final = {
     "date": "date",
     "time": "time(6)",
     "timestamp": "timestamp",
-    "timestamp_ms": "timestamp",
     "timestamp_ntz": "timestamp_ntz",
     "uuid": "string",
     "binary": "binary",
 }
+SPARK_NAMES |= {name: SPARK_NAMES[numbered.of] for name, numbered in NUMBERED.items()}
 """A plain kind -> the name of its type in Spark's SQL."""
 
 
@@ -53,7 +53,7 @@ def spark_type(kind: Kind) -> types.DataType:
 
     match kind:
         case Plain():
-            return _plain_spark_type(kind.name)
+            return _plain_spark_type(column_of(kind.name))
         case Decimal():
             return types.DecimalType(kind.precision, kind.scale)
         case Enum():
@@ -78,10 +78,10 @@ def arrow_type(kind: Kind, *, for_spark: bool = False) -> pa.DataType:
     import pyarrow as pa
 
     match kind:
-        case Plain("time"):
+        case Plain(name) if column_of(name) == "time":
             return pa.time64("ns" if for_spark else "us")
         case Plain():
-            return _plain_arrow_type(kind.name)
+            return _plain_arrow_type(column_of(kind.name))
         case Decimal():
             return pa.decimal128(kind.precision, kind.scale)
         case Enum():
@@ -108,7 +108,6 @@ def _plain_spark_type(name: str) -> types.DataType:
         "boolean": types.BooleanType,
         "date": types.DateType,
         "timestamp": types.TimestampType,
-        "timestamp_ms": types.TimestampType,
         "timestamp_ntz": types.TimestampNTZType,
         "uuid": types.StringType,
         "binary": types.BinaryType,
@@ -129,7 +128,6 @@ def _plain_arrow_type(name: str) -> pa.DataType:
         "boolean": pa.bool_(),
         "date": pa.date32(),
         "timestamp": pa.timestamp("us", tz="UTC"),
-        "timestamp_ms": pa.timestamp("us", tz="UTC"),
         "timestamp_ntz": pa.timestamp("us"),
         "uuid": pa.string(),
         "binary": pa.binary(),

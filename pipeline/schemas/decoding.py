@@ -13,6 +13,7 @@ from sordini.pipeline.schemas.column_types import spark_struct
 from sordini.pipeline.schemas.fields import RECORD, Schema
 from sordini.pipeline.schemas.spark_expressions import (
     EVENT,
+    NULL,
     VALUES,
     Expressions,
     any_of,
@@ -182,7 +183,7 @@ def _by_python(
     decode = arrow_udf(_arrow_function(schema, make), returned)  # type: ignore[call-overload]
     values = sql.col(VALUES)
     is_dead = any_of([sql.col("value").isNull(), values[REASON].isNotNull()])
-    reason = sql.when(sql.col("value").isNull(), "the value is null").otherwise(values[REASON])
+    reason = sql.when(sql.col("value").isNull(), NULL).otherwise(values[REASON])
     dead = frame.withColumn(VALUES, decode(sql.col("value"))).withColumn(DEAD, is_dead)
     return Decoded(dead, _names(schema), kept, reason, prefix=prefix)
 

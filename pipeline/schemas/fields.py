@@ -12,11 +12,18 @@ All other forms are derived from it. The kinds and their types elsewhere:
     date           date             text, 2026-11-22          int, logical type date
     time           time             text, 08:00:00.25         long, logical type time-micros
     timestamp      timestamp        text, ISO 8601            long, logical type timestamp-micros
-    timestamp_ms   timestamp        ms since 1970, a number   long, logical type timestamp-millis
     timestamp_ntz  timestamp_ntz    text without a zone       long, logical type local-timestamp-micros
+    date_days      date             days since 1970           int, logical type date
+    time_ms        time             ms since midnight         int, logical type time-millis
+    time_us        time             µs since midnight         long, logical type time-micros
+    time_ns        time             ns since midnight         long
+    timestamp_ms   timestamp        ms since 1970, a number   long, logical type timestamp-millis
+    timestamp_us   timestamp        µs since 1970, a number   long, logical type timestamp-micros
+    timestamp_ns   timestamp        ns since 1970, a number   long, logical type timestamp-nanos
     uuid           string           text                      string, logical type uuid
     binary         binary           text in base 64           bytes
     decimal(p,s)   decimal(p,s)     a number, or text         bytes, logical type decimal
+    decimal_base64(p,s)  the same   text in base 64           bytes, logical type decimal
     enum(A,B)      string           text                      enum
     list<...>      array<...>       an array                  array
     map<string,..> map<string,...>  an object                 map
@@ -33,7 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sordini.pipeline.schemas.kinds import Kind, ListOf, Plain, SchemaError, check_names, kind_of, text_of
+from sordini.pipeline.schemas.kinds import Kind, ListOf, SchemaError, check_names, is_moment, kind_of, text_of
 from sordini.pipeline.schemas.sources import source_of
 
 __all__ = ["RECORD", "Field", "RecordColumns", "Schema", "SchemaError", "field_of", "schema_of"]
@@ -129,7 +136,8 @@ class Schema:
         check_names(self.fields, self.name)
         if self.event_time:
             kinds = {field.name: field.type for field in self.fields}
-            if kinds.get(self.event_time) not in {Plain("timestamp"), Plain("timestamp_ms")}:
+            kind = kinds.get(self.event_time)
+            if kind is None or not is_moment(kind):
                 raise SchemaError(f"{self.name}: event_time {self.event_time!r} is not a field that is a timestamp")
 
     def check_record_columns(self, record: RecordColumns) -> None:

@@ -12,6 +12,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
+from sordini.pipeline.schemas.envelope_inference import (
+    ChangesProposal,
+    changes_proposal,
+    key_names,
+    opened,
+    rows_of,
+    schema_fields,
+)
 from sordini.pipeline.schemas.fields import RECORD, Field, field_of
 from sordini.pipeline.schemas.kinds import DEPTH_MAX, Decimal, Kind, ListOf, MapOf, Plain, StructOf, text_of
 from sordini.pipeline.schemas.values.misfit import Misfit
@@ -34,20 +42,30 @@ class Proposal(NamedTuple):
     mode: str
     fields: tuple[Field, ...]
     seen: tuple[str, ...]
+    changes: ChangesProposal | None = None
+    """Of values that are Debezium's envelopes."""
+    columns: tuple[str, ...] = ()
+    """Of the rows, where a registry has the fields."""
 
     @property
     def needs_prefix(self) -> bool:
         """Whether a field has the name of a column of the record."""
-        return any(field.name.lower() in RECORD for field in self.fields)
+        return any(name.lower() in RECORD for name in (*self.columns, *(field.name for field in self.fields)))
 
 
-def infer(values: Sequence[bytes | None]) -> Proposal:
-    """What the values are: JSON objects, pairs, or bytes; for those with a schema's id see `schema_ids`."""
+def infer(values: Sequence[bytes | None], keys: Iterable[bytes | None] = ()) -> Proposal:
+    """What the values are: JSON objects, pairs, or bytes; for those with a schema's id see `schema_ids`.
+
+    `keys` are those of the records, of which changes of rows have theirs.
+    """
     given = [value for value in values if value is not None]
     seen = [f"{len(values)} records were read, {len(values) - len(given)} of them without a value"]
     objects = [found for found in map(_object, given) if found is not None]
     if given and len(objects) >= SHARE * len(given):
         seen.append(f"{len(objects)} of {len(given)} values are JSON objects")
+        envelopes = [found for found in map(opened, objects) if found is not None]
+        if len(envelopes) >= SHARE * len(objects):
+            return _of_envelopes(objects, envelopes, keys, seen)
         return Proposal("json", _fields(objects, 0), tuple(seen))
     pairs = [found for found in map(_pairs, given) if found is not None]
     if given and len(pairs) >= SHARE * len(given):
@@ -60,6 +78,24 @@ def infer(values: Sequence[bytes | None]) -> Proposal:
     else:
         seen.append(f"{len(objects)} of {len(given)} values are JSON objects, {len(pairs)} pairs: bytes are kept")
     return Proposal("raw", (), tuple(seen))
+
+
+def _of_envelopes(
+    objects: Sequence[Mapping[str, Any]],
+    envelopes: Sequence[Mapping[str, Any]],
+    keys: Iterable[bytes | None],
+    seen: Sequence[str],
+) -> Proposal:
+    fields = schema_fields(objects) or _fields(rows_of(envelopes), 0)
+    sources = (each.get("source") for each in envelopes)
+    names = [
+        name for source in sources if isinstance(source, dict) for name, value in source.items() if value is not None
+    ]
+    # A column's name may differ from the one in the row.
+    columns = {source: field.name for field in fields for source in field.sources or (field.name,)}
+    wanted = [columns.get(name, name) for name in key_names(keys)]
+    changes = changes_proposal(wanted, names, [field.name for field in fields])
+    return Proposal("json", fields, (*seen, *changes.seen), changes)
 
 
 def schema_ids(values: Sequence[bytes]) -> set[int]:

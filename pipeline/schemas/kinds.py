@@ -4,6 +4,7 @@ A kind is a value, and has one text, which `kind_of` reads and `text_of` writes:
 
     string, int, ...                    PLAIN has the names
     decimal(12,2)                       12 digits, two of them behind the point
+    decimal_base64(12,2)                the same; texts have the digits' bytes, as Kafka Connect writes them
     enum(NEW,PAID)                      one of these texts
     list<KIND>                          elements may be null
     map<string,KIND>                    keys are texts
@@ -17,13 +18,36 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from sordini.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from sordini.pipeline.schemas.fields import Field
 
+
+class Numbered(NamedTuple):
+    """What a number since 1970, or since midnight, is: a kind, and what makes that of it (days, or microseconds)."""
+
+    of: str
+    times: int = 1
+    divided_by: int = 1
+
+    def value(self, number: int) -> int:
+        """Days or microseconds; parts of a microsecond are dropped."""
+        return number * self.times // self.divided_by
+
+
+NUMBERED: Final = {
+    "date_days": Numbered("date"),
+    "time_ms": Numbered("time", 1000),
+    "time_us": Numbered("time"),
+    "time_ns": Numbered("time", divided_by=1000),
+    "timestamp_ms": Numbered("timestamp", 1000),
+    "timestamp_us": Numbered("timestamp"),
+    "timestamp_ns": Numbered("timestamp", divided_by=1000),
+}
+"""Kinds whose values are numbers, and whose columns are those of another kind."""
 PLAIN: Final = (
     "string",
     "int",
@@ -34,8 +58,8 @@ PLAIN: Final = (
     "date",
     "time",
     "timestamp",
-    "timestamp_ms",
     "timestamp_ntz",
+    *NUMBERED,
     "uuid",
     "binary",
 )
@@ -44,7 +68,8 @@ PRECISION_MAX: Final = 38
 DEPTH_MAX: Final = 20
 """Lists, maps and structs inside each other."""
 WRITTEN: Final = (
-    f"{', '.join(PLAIN)}, decimal(PRECISION,SCALE), enum(A,B), list<KIND>, map<string,KIND>, struct<NAME: KIND>"
+    f"{', '.join(PLAIN)}, decimal(PRECISION,SCALE), decimal_base64(PRECISION,SCALE), enum(A,B), list<KIND>, "
+    "map<string,KIND>, struct<NAME: KIND>"
 )
 _SYMBOL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[<>(),:!])")
@@ -67,6 +92,8 @@ class Decimal:
 
     precision: int
     scale: int
+    is_unscaled: bool = False
+    """Whether a text is the base 64 of the digits as one number, in two's complement, the highest byte first."""
 
     def __post_init__(self) -> None:
         if not (1 <= self.precision <= PRECISION_MAX and 0 <= self.scale <= self.precision):
@@ -133,7 +160,7 @@ def text_of(kind: Kind) -> str:
         case Plain():
             return kind.name
         case Decimal():
-            return f"decimal({kind.precision},{kind.scale})"
+            return f"decimal{'_base64' if kind.is_unscaled else ''}({kind.precision},{kind.scale})"
         case Enum():
             return f"enum({','.join(kind.symbols)})"
         case ListOf():
@@ -167,17 +194,29 @@ def depth_of(kind: Kind) -> int:
             return 0
 
 
-def has_plain(kind: Kind, name: str) -> bool:
-    """Whether a plain kind is this one, or within it."""
+def has_column(kind: Kind, name: str) -> bool:
+    """Whether the column of a kind is that of this plain one, or has it within it."""
     match kind:
         case ListOf():
-            return has_plain(kind.items, name)
+            return has_column(kind.items, name)
         case MapOf():
-            return has_plain(kind.values, name)
+            return has_column(kind.values, name)
         case StructOf():
-            return any(has_plain(field.type, name) for field in kind.fields)
+            return any(has_column(field.type, name) for field in kind.fields)
+        case Plain():
+            return column_of(kind.name) == name
         case _:
-            return kind == Plain(name)
+            return False
+
+
+def column_of(name: str) -> str:
+    """The plain kind that says what a plain kind's column is."""
+    return NUMBERED[name].of if name in NUMBERED else name
+
+
+def is_moment(kind: Kind) -> bool:
+    """Whether values are moments: timestamps that a zone, or UTC, makes definite."""
+    return isinstance(kind, Plain) and column_of(kind.name) == "timestamp"
 
 
 class _Reading:
@@ -202,8 +241,8 @@ class _Reading:
         if name in PLAIN:
             return Plain(name)
         match name:
-            case "decimal":
-                return self._decimal()
+            case "decimal" | "decimal_base64":
+                return self._decimal(is_unscaled=name != "decimal")
             case "enum":
                 return Enum(self._symbols())
             case "list":
@@ -224,13 +263,13 @@ class _Reading:
         if self._tokens:
             self._wrong()
 
-    def _decimal(self) -> Decimal:
+    def _decimal(self, *, is_unscaled: bool) -> Decimal:
         self._expect("(")
         precision = self._number()
         self._expect(",")
         scale = self._number()
         self._expect(")")
-        return Decimal(precision, scale)
+        return Decimal(precision, scale, is_unscaled)
 
     def _symbols(self) -> tuple[str, ...]:
         self._expect("(")

@@ -5,14 +5,26 @@ No column is required: a record of one version may lack what another has.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sordini.pipeline.schemas.avro import read_avro
+from sordini.pipeline.schemas.avro import avro_names, read_avro
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
-from sordini.pipeline.schemas.json_schema import read_json_schema
-from sordini.pipeline.schemas.kinds import Decimal, Enum, Kind, ListOf, MapOf, Plain, SchemaError, StructOf
+from sordini.pipeline.schemas.json_schema import json_names, read_json_schema
+from sordini.pipeline.schemas.kinds import (
+    Decimal,
+    Enum,
+    Kind,
+    ListOf,
+    MapOf,
+    Plain,
+    SchemaError,
+    StructOf,
+    column_of,
+)
+from sordini.pipeline.schemas.sources import is_name
 from sordini.schemas.codecs import SchemaError as SchemaFault
 from sordini.schemas.registered.parsing import parse
 from sordini.schemas.registered.types import SchemaSource, SchemaType
@@ -54,36 +66,83 @@ _WRAPPED: Final = {
 """Messages whose JSON is one value, or any value, which is kept as its text."""
 
 
-def schema_of_versions(subject: str, versions: Sequence[SchemaSource]) -> Schema:
-    """The columns of all versions: those of the latest first. Raises SchemaError for a type without a column."""
+def schema_of_versions(subject: str, versions: Sequence[SchemaSource], within: str = "") -> Schema:
+    """The columns of all versions: those of the latest first. Raises SchemaError for a type without a column.
+
+    `within` names the field that has the columns, such as `after` in an envelope; by default the value itself has them.
+    """
     found: Schema | None = None
     for version in versions:
-        new = schema_of_source(version, subject)
+        new = schema_of_source(version, subject, within)
         found = new if found is None else replace(new, fields=_merged(found.fields, new.fields), name=new.name)
     if found is None:
         raise SchemaError(f"the subject {subject} has no versions")
     return found
 
 
-def schema_of_source(source: SchemaSource, name: str) -> Schema:
-    """The columns of one schema; of Protobuf those of its first message. Raises SchemaError."""
+def schema_of_source(source: SchemaSource, name: str, within: str = "") -> Schema:
+    """The columns of one schema, or of the field `within` it; of Protobuf of its first message. Raises SchemaError."""
     try:
         parsed: Any = parse(source)
         match source.type:
             case SchemaType.AVRO:
-                made = read_avro(parsed.resolved, name)
+                made = read_avro(parsed.resolved, name, within)
             case SchemaType.JSON:
-                made = read_json_schema(source.text, name)
+                made = read_json_schema(source.text, name, within)
             case SchemaType.PROTOBUF:
-                made = _of_message(parsed.message_class((0,))[0].DESCRIPTOR)
+                made = _of_message(parsed.message_class((0,))[0].DESCRIPTOR, within)
     except (SchemaFault, LookupError) as error:
         raise SchemaError(f"{name}: {error}") from None
     return replace(made, fields=optional(made.fields))
 
 
+def is_envelope(source: SchemaSource) -> bool:
+    """Whether the values of a schema are changes in Debezium's envelope."""
+    return {"op", "after", "source"} <= names_within(source)
+
+
+def names_within(source: SchemaSource, within: str = "") -> set[str]:
+    """The names in values of a schema, or in the field `within` them; none if it has no fields."""
+    try:
+        parsed: Any = parse(source)
+        match source.type:
+            case SchemaType.AVRO:
+                return avro_names(json.loads(parsed.resolved), within)
+            case SchemaType.JSON:
+                return json_names(source.text, (within,) if within else ())
+            case SchemaType.PROTOBUF:
+                descriptor = parsed.message_class((0,))[0].DESCRIPTOR
+                inner = descriptor.fields_by_name.get(within)
+                found = descriptor if not within else None if inner is None else inner.message_type
+                return set() if found is None else {field.name for field in found.fields}
+    except (SchemaFault, LookupError):
+        return set()
+
+
 def optional(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """The same fields, none of them required, at any depth; read from their names."""
-    return tuple(field_of(field.name, _optional_kind(field.type), field.about) for field in fields)
+    """The same fields, none of them required, at any depth; read from their names, and then from their aliases."""
+    return tuple(
+        field_of(field.name, _optional_kind(field.type), field.about, sources=_names(field)) for field in fields
+    )
+
+
+def _names(field: Field) -> tuple[str, ...]:
+    """A field's own name and those that it had before; none if there is nothing but its own."""
+    before = [source for source in field.sources if is_name(source) and source != field.name]
+    return (field.name, *before) if before and field.sources[0] == field.name else ()
+
+
+def without_times(schema: Schema, source: SchemaType) -> Schema:
+    """The same for tables that have no type for a time of the day: the number that is written, or the text.
+
+    `source` is the type of the registered schemas, of which only Avro has its times as numbers without a kind of them.
+    """
+    of_time = Plain("long" if source is SchemaType.AVRO else "string")
+    fields = (
+        field_of(field.name, _without_time(field.type, of_time), field.about, sources=field.sources)
+        for field in schema.fields
+    )
+    return replace(schema, fields=tuple(fields))
 
 
 def merged_kind(old: Kind, new: Kind) -> Kind:
@@ -96,7 +155,7 @@ def merged_kind(old: Kind, new: Kind) -> Kind:
         case Decimal(), Decimal():
             scale = max(old.scale, new.scale)
             digits = max(old.precision - old.scale, new.precision - new.scale)
-            return Decimal(digits + scale, scale) if digits + scale <= 38 else new
+            return Decimal(digits + scale, scale, new.is_unscaled) if digits + scale <= 38 else new
         case Enum(first), Enum(second):
             return Enum(tuple(dict.fromkeys((*first, *second))))
         case ListOf(), ListOf():
@@ -110,15 +169,21 @@ def merged_kind(old: Kind, new: Kind) -> Kind:
 
 
 def _merged(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Field, ...]:
-    before = {field.name.lower(): field for field in old}
     names = {field.name.lower() for field in new}
-    kept = [
-        field_of(field.name, merged_kind(before[field.name.lower()].type, field.type), field.about)
-        if field.name.lower() in before
-        else field
-        for field in new
-    ]
-    return (*kept, *(field for field in old if field.name.lower() not in names))
+    kept = []
+    renamed: set[str] = set()
+    for field in new:
+        # A name that another field has now is none that this one had.
+        had = [name for name in field.sources[1:] if name.lower() not in names]
+        own = (field.name, *had)
+        same = [one for one in old if one.name in own or one.name.lower() == field.name.lower()]
+        kind, earlier = field.type, list(had)
+        for one in same:
+            kind = merged_kind(one.type, kind)
+            earlier += [name for name in one.sources[1:] if name.lower() not in names and name not in earlier]
+        renamed.update(had)
+        kept.append(field_of(field.name, kind, field.about, sources=(field.name, *earlier) if earlier else ()))
+    return (*kept, *(field for field in old if field.name.lower() not in names and field.name not in renamed))
 
 
 def _optional_kind(kind: Kind) -> Kind:
@@ -133,7 +198,33 @@ def _optional_kind(kind: Kind) -> Kind:
             return kind
 
 
-def _of_message(descriptor: Any) -> Schema:
+def _without_time(kind: Kind, of_time: Plain) -> Kind:
+    match kind:
+        case Plain("time"):
+            return of_time
+        case Plain(name) if column_of(name) == "time":
+            return Plain("long")
+        case ListOf():
+            return ListOf(_without_time(kind.items, of_time))
+        case MapOf():
+            return MapOf(_without_time(kind.values, of_time))
+        case StructOf():
+            return StructOf(
+                tuple(
+                    field_of(field.name, _without_time(field.type, of_time), field.about, sources=field.sources)
+                    for field in kind.fields
+                )
+            )
+        case _:
+            return kind
+
+
+def _of_message(descriptor: Any, within: str = "") -> Schema:
+    if within:
+        field = descriptor.fields_by_name.get(within)
+        if field is None or field.message_type is None:
+            raise SchemaError(f"{descriptor.name} has no message {within}, which would have the columns")
+        descriptor = field.message_type
     fields = _message_fields(descriptor, ())
     by_default = any(field.name == "event_time" and field.kind == "timestamp" for field in fields)
     return Schema(descriptor.name, fields, "event_time" if by_default else "")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sordini.pipeline.schemas.column_types import spark_name
 from sordini.pipeline.schemas.fields import Field, Schema
-from sordini.pipeline.schemas.kinds import Enum, Plain, text_of
+from sordini.pipeline.schemas.kinds import NUMBERED, Enum, Plain, text_of
 from sordini.pipeline.schemas.values.misfit import misfit
-from sordini.pipeline.schemas.values.plain_values import FIRST_US, FLOAT_MAX, LAST_US
+from sordini.pipeline.schemas.values.plain_values import FIRST_DAY, FIRST_US, FLOAT_MAX, LAST_DAY, LAST_US
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,11 +28,12 @@ EVENT: Final = "_event"
 VALUES: Final = "_values"
 NO_FIT: Final = "does not fit the schema"
 """The reason where no other is found."""
+NULL: Final = "the value is null"
 _CORRUPT: Final = "_corrupt"
-_FLAT: Final = frozenset(
-    {"string", "int", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ms", "binary"}
+_FROM_NUMBERS: Final = frozenset({"date_days", "timestamp_ms", "timestamp_us", "timestamp_ns"})
+_FLAT: Final = (
+    frozenset({"string", "int", "long", "float", "double", "boolean", "date", "timestamp", "binary"}) | _FROM_NUMBERS
 )
-_FIRST_MS, _LAST_MS = FIRST_US // 1000, LAST_US // 1000
 
 
 class Expressions(NamedTuple):
@@ -72,7 +73,7 @@ def json_expressions(schema: Schema) -> Expressions:
 
     misfits = _misfits(schema.fields, given)
     reason = (
-        sql.when(sql.col("value").isNull(), "the value is null")
+        sql.when(sql.col("value").isNull(), NULL)
         .when(~sql.is_valid_utf8(text), "not UTF-8")
         .when(~is_text | event.isNull(), "not a JSON object")
         .when(event[_CORRUPT].isNotNull() & sql.try_parse_json(text).isNull(), "not JSON")
@@ -105,7 +106,7 @@ def pairs_expressions(schema: Schema, between: str, equals: str) -> Expressions:
 
     has_pairs = sql.coalesce(sql.is_valid_utf8(text) & sql.contains(text, sql.lit(equals)), sql.lit(False))
     reason = (
-        sql.when(sql.col("value").isNull(), "the value is null")
+        sql.when(sql.col("value").isNull(), NULL)
         .when(~sql.is_valid_utf8(text), "not UTF-8")
         .when(~has_pairs, f"no name{equals}value in it")
         .otherwise(sql.coalesce(_misfits(schema.fields, given), missing(schema.fields)))
@@ -152,15 +153,37 @@ def _lost_values(schema: Schema, event: Column) -> list[Column]:
         field
         for field in schema.fields
         if isinstance(field.type, Enum)
-        or field.element in {Plain("timestamp"), Plain("timestamp_ms"), Plain("date"), Plain("float")}
+        or field.element in {Plain(name) for name in ("timestamp", "date", "float", *_FROM_NUMBERS)}
     ]
     return [event[field.name].isNotNull() & sql.col(VALUES)[field.name].isNull() for field in bounded]
 
 
 def _read_as(field: Field) -> str:
-    """The type that Spark reads: milliseconds are numbers, and floats are checked before they are one."""
-    name = {"timestamp_ms": "bigint", "float": "double"}.get(text_of(field.element), spark_name(field.element))
+    """The type that Spark reads: times may be numbers, and floats are checked before they are one."""
+    names = {"float": "double", **dict.fromkeys(_FROM_NUMBERS, "bigint")}
+    name = names.get(text_of(field.element), spark_name(field.element))
     return f"array<{name}>" if field.is_list else name
+
+
+def from_number(name: str, value: Column) -> Column:
+    """The date or timestamp that a number is, by a kind of NUMBERED; null if it is beyond the years of tables."""
+    from pyspark.sql import functions as sql
+
+    if name == "date_days":
+        return sql.when(value.between(FIRST_DAY, LAST_DAY), sql.date_from_unix_date(value.cast("int")))
+    unit = NUMBERED[name]
+    first = max(-(-FIRST_US * unit.divided_by // unit.times), -(2**63))
+    last = min((LAST_US * unit.divided_by + unit.divided_by - 1) // unit.times, 2**63 - 1)
+    match name:
+        case "timestamp_ms":
+            moment = sql.timestamp_millis(value)
+        case "timestamp_us":
+            moment = sql.timestamp_micros(value)
+        case _:
+            # Rounded down, in whole numbers: doubles do not have all of them.
+            whole = sql.call_function("div", value, sql.lit(unit.divided_by))
+            moment = sql.timestamp_micros(whole - sql.when(value % unit.divided_by < 0, 1).otherwise(0))
+    return sql.when(value.between(first, last), moment)
 
 
 def _from_json_value(field: Field, value: Column) -> Column:
@@ -195,8 +218,8 @@ def _within(field: Field) -> Callable[[Column], Column]:
             return lambda value: sql.when(value.isin(*symbols), value)
         case Plain("float"):
             return lambda value: sql.when(sql.isnan(value) | (sql.abs(value) <= FLOAT_MAX), value.cast("float"))
-        case Plain("timestamp_ms"):
-            return lambda value: sql.when(value.between(_FIRST_MS, _LAST_MS), sql.timestamp_millis(value))
+        case Plain(name) if name in _FROM_NUMBERS:
+            return lambda value: from_number(name, value)
         case Plain("timestamp" | "date" as name):
             first, last = (sql.lit(text).cast(name) for text in ("0001-01-01", "9999-12-31"))
             return lambda value: sql.when((value >= first) & (sql.to_date(value) <= sql.to_date(last)), value)

@@ -16,6 +16,7 @@ from sordini.pipeline.schemas import decoding
 from sordini.pipeline.schemas.avro import avro_text, to_avro
 from sordini.pipeline.schemas.fields import Field, Schema, schema_of
 from sordini.pipeline.schemas.registered import RegisteredSchemas
+from sordini.pipeline.schemas.values.plain_values import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,6 +121,23 @@ def test_pairs_become_rows_and_each_value_that_does_not_fit_tells_why(spark: Spa
     ]
     decoded = decoding.from_pairs(records(spark, [value for value, _ in cases]), EVENT, ())
     assert outcome(decoded) == [expected for _, expected in cases]
+
+
+@pytest.mark.slow
+def test_numbers_are_dates_and_timestamps_in_spark_as_they_are_in_python(spark: SparkSession) -> None:
+    kinds = {"days": "date_days", "ms": "timestamp_ms", "us": "timestamp_us", "ns": "timestamp_ns"}
+    bounds = [FIRST_DAY, LAST_DAY, FIRST_US // 1000, LAST_US // 1000, FIRST_US, LAST_US, -(2**63), 2**63 - 1]
+    numbers = [0, -1, 999, -999, 1000, -1000, -1001, *(bound + more for bound in bounds for more in (-1, 0, 1))]
+    for name, kind in kinds.items():
+        schema = schema_of("numbers", {name: kind})
+        values = [json.dumps({name: number}).encode() for number in numbers]
+        read = decoding.json_rows(schema)
+        expected = [row[0] if row else reason for row, reason in map(read, values)]
+        decoded = decoding.from_json(records(spark, list(values)), schema, ())
+        shown = f"unix_date({name})" if kind == "date_days" else f"unix_micros({name})"
+        found = {row[0]: row[1] for row in decoded.rows().selectExpr("offset", shown).collect()}
+        found |= {row.offset: row.reason for row in decoded.dead_letters().collect()}
+        assert [found[offset] for offset in range(len(numbers))] == expected
 
 
 @pytest.mark.slow

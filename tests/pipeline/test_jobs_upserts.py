@@ -202,6 +202,7 @@ def test_keys_that_are_texts_or_several_are_read_from_what_a_database_sends(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     text = JOB.replace("id: long!", "id: string!, part: int!").replace("keys: id", "keys: [id, part]")
+    text = text.replace("lsn long", "lsn long, at: ts_ms timestamp_us")
     job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", text)
     values = [
         ({"id": "a", "part": 1}, envelope("u", 1, {"id": "a", "part": 1}, {"id": "a", "part": 2, "name": "x"})),
@@ -214,6 +215,37 @@ def test_keys_that_are_texts_or_several_are_read_from_what_a_database_sends(
     columns = "key binary, value binary, topic string, partition int, offset bigint"
     records = spark.createDataFrame(data, columns).selectExpr("*", "timestamp'2026-11-22 00:00:00' as timestamp")
     decoded = decode(job, records)
-    found = decoded.rows().select("id", "part", "_deleted", "offset").collect()
-    assert sorted(map(tuple, found)) == [("a", 1, True, 0), ("a", 2, False, 0), ("b", 1, True, 1)]
+    found = decoded.rows().selectExpr("id", "part", "_deleted", "offset", "unix_micros(at)").collect()
+    assert sorted(map(tuple, found)) == [("a", 1, True, 0, 1), ("a", 2, False, 0, 1), ("b", 1, True, 1, 1)]
     assert [row.reason for row in decoded.dead_letters().collect()] == ["part is missing"]
+
+
+@pytest.mark.slow
+def test_a_key_that_is_read_from_another_place_moves_and_is_deleted_too(spark: SparkSession, tmp_path: Path) -> None:
+    text = JOB.replace("id: long!", "id: {kind: string, required: true, from: [$.a.b, number]}")
+    job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", text)
+    values: list[Record] = [
+        (None, envelope("u", 1, {"a": {"b": "x"}}, {"number": "y", "name": "n"})),
+        (b"z", envelope("d", 2)),
+        (b"7", envelope("d", 3, {"name": "n"})),
+        ({"a": {"b": "w"}}, envelope("d", 4)),
+    ]
+    found = decoded_rows(spark, job, values)
+    assert found == [("7", True), ("w", True), ("x", True), ("y", False), ("z", True)]
+
+
+def decoded_rows(spark: SparkSession, job: Job, values: Sequence[Record]) -> list[tuple[Any, ...]]:
+    """The keys of the changes, and whether they are deletions, in some order."""
+    data = [
+        (
+            key if key is None or isinstance(key, bytes) else json.dumps(key).encode(),
+            json.dumps(value).encode(),
+            "t",
+            0,
+            at,
+        )
+        for at, (key, value) in enumerate(values)
+    ]
+    columns = "key binary, value binary, topic string, partition int, offset bigint"
+    records = spark.createDataFrame(data, columns).selectExpr("*", "timestamp'2026-11-22 00:00:00' as timestamp")
+    return sorted(map(tuple, decode(job, records).rows().select("id", "_deleted").collect()))

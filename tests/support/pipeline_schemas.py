@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sordini.pipeline.schemas.fields import Field, Schema, field_of
-from sordini.pipeline.schemas.kinds import PLAIN, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf
+from sordini.pipeline.schemas.kinds import NUMBERED, PLAIN, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf
 
 RESERVED = {"topic", "partition", "offset", "timestamp"}
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True).filter(lambda name: name.lower() not in RESERVED)
@@ -23,7 +23,7 @@ SOURCES = st.lists(NAMES | st.just("$.a.b[0]") | st.just("$['a b'].c"), max_size
 @st.composite
 def decimals(draw: st.DrawFn) -> Decimal:
     precision = draw(st.integers(1, 38))
-    return Decimal(precision, draw(st.integers(0, precision)))
+    return Decimal(precision, draw(st.integers(0, precision)), draw(st.booleans()))
 
 
 def scalars() -> st.SearchStrategy[Kind]:
@@ -118,12 +118,21 @@ _PLAIN_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "date": st.dates(),
     "time": st.times(),
     "timestamp": st.datetimes(FIRST, LAST).map(lambda moment: moment.replace(tzinfo=dt.UTC)),
-    "timestamp_ms": st.datetimes(FIRST, LAST).map(
-        lambda moment: moment.replace(tzinfo=dt.UTC, microsecond=moment.microsecond // 1000 * 1000)
-    ),
     "timestamp_ntz": st.datetimes(FIRST, LAST),
     "uuid": st.uuids().map(str),
     "binary": st.binary(max_size=8),
+    "date_days": st.dates(),
+    "time_ms": st.times().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    "time_us": st.times(),
+    "time_ns": st.times(),
+    "timestamp_ms": st.datetimes(FIRST, LAST).map(
+        lambda moment: moment.replace(tzinfo=dt.UTC, microsecond=moment.microsecond // 1000 * 1000)
+    ),
+    "timestamp_us": st.datetimes(FIRST, LAST).map(lambda moment: moment.replace(tzinfo=dt.UTC)),
+    # As far as 64 bits have nanoseconds since 1970.
+    "timestamp_ns": st.datetimes(dt.datetime.fromisoformat("1678-01-01"), dt.datetime.fromisoformat("2262-01-01")).map(
+        lambda moment: moment.replace(tzinfo=dt.UTC)
+    ),
 }
 
 
@@ -138,12 +147,14 @@ def to_json(kind: Kind, value: Any) -> Any:
             return {key: to_json(kind.values, item) for key, item in value}
         case StructOf():
             return {field.name: to_json(field.type, value[field.name]) for field in kind.fields}
+        case Decimal(is_unscaled=True):
+            return base64.b64encode(unscaled(value, kind.scale)).decode()
         case Decimal():
             return str(value)
         case Plain("date" | "time" | "timestamp" | "timestamp_ntz"):
             return value.isoformat()
-        case Plain("timestamp_ms"):
-            return _milliseconds(value)
+        case Plain(name) if name in NUMBERED:
+            return number_of(name, value)
         case Plain("binary"):
             return base64.b64encode(value).decode()
         case _:
@@ -161,9 +172,25 @@ def to_avro_value(kind: Kind, value: Any) -> Any:
             return {key: to_avro_value(kind.values, item) for key, item in value}
         case StructOf():
             return {field.name: to_avro_value(field.type, value[field.name]) for field in kind.fields}
+        case Plain("time_ns" | "timestamp_ns" as name):
+            return number_of(name, value)  # Not among fastavro's logical types.
         case _:
             return value
 
 
-def _milliseconds(moment: dt.datetime) -> int:
-    return (moment.replace(tzinfo=None) - EPOCH) // dt.timedelta(milliseconds=1)
+def number_of(name: str, value: Any) -> int:
+    """A date, time or timestamp as a number, by a kind of NUMBERED."""
+    match value:
+        case dt.datetime():
+            micros = (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
+        case dt.date():
+            return (value - EPOCH.date()).days
+        case _:
+            micros = (dt.datetime.combine(EPOCH.date(), value) - EPOCH) // dt.timedelta(microseconds=1)
+    return micros * NUMBERED[name].divided_by // NUMBERED[name].times
+
+
+def unscaled(value: decimal.Decimal, scale: int) -> bytes:
+    """The digits of a decimal as Kafka Connect writes them."""
+    number = int(value.scaleb(scale, decimal.Context(prec=100)))
+    return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)

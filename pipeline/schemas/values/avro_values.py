@@ -4,7 +4,8 @@ fastavro reads a record without its logical types, so a value is what the schema
 bytes, lists, dicts. Here the logical types are applied, where a value that they do not allow is a reason with a path,
 and columns take what Avro's rules let a reader take (Avro 1.12, "Schema Resolution"): int as long, float or double,
 long as float or double, float as double, text and bytes as each other; beside those a decimal of another precision and
-times of another unit, as far as the value stays the same.
+times of another unit, as far as the value stays the same. A type's name in Debezium or Kafka Connect is as a logical
+type (`connect_names.py`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
-from sordini.pipeline.schemas.kinds import Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf
+from sordini.pipeline.schemas.connect_names import NAME, VARIABLE_DECIMAL, kind_of_avro
+from sordini.pipeline.schemas.kinds import NUMBERED, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf, column_of
 from sordini.pipeline.schemas.values.json_values import list_reader, map_reader, struct_reader
 from sordini.pipeline.schemas.values.misfit import Reader, misfit
 from sordini.pipeline.schemas.values.plain_values import (
-    DAY_US,
+    BOUNDED,
     bounded_days,
+    bounded_time,
     bounded_us,
-    exact_decimal,
     plain_reader,
+    unscaled_decimal,
 )
 
 _UNIT_US: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
@@ -52,7 +55,7 @@ def avro_reader(written: Any, kind: Kind, named: Named) -> Reader:
     written = resolved(written, named)
     if isinstance(written, list):
         return _union(written, kind, named)
-    base, logical = _base(written), written.get("logicalType") if isinstance(written, dict) else None
+    base = _base(written)
     match kind:
         case ListOf() if base == "array":
             return list_reader(kind, avro_reader(written["items"], kind.items, named))
@@ -67,7 +70,7 @@ def avro_reader(written: Any, kind: Kind, named: Named) -> Reader:
         case Enum():
             return plain_reader(kind)
         case Plain():
-            return _plain(base, logical, kind)
+            return _plain(base, written, kind)
 
 
 def resolved(written: Any, named: Named) -> Any:
@@ -153,30 +156,38 @@ def type_at(written: Any, place: tuple[str | int, ...], named: Named) -> Any:
 def _decimal(base: str, written: Any, kind: Decimal) -> Reader:
     if base in {"bytes", "fixed"} and isinstance(written, dict) and written.get("logicalType") == "decimal":
         scale = int(written.get("scale", 0))
-
-        def read(value: Any) -> decimal.Decimal:
-            try:
-                unscaled = decimal.Decimal(int.from_bytes(value, "big", signed=True))
-                return exact_decimal(unscaled.scaleb(-scale, _WIDE), kind)
-            except decimal.DecimalException:
-                raise misfit(kind) from None
-
-        return read
+        return _unscaled(kind, lambda value: (value, scale))
+    if base == "record" and written.get(NAME, written.get("name")) == VARIABLE_DECIMAL:
+        return _unscaled(kind, lambda value: (value["value"], value["scale"]))
     return plain_reader(kind) if base in {"int", "long", "float", "double", "string"} else never(kind)
 
 
-_WIDE: Final = decimal.Context(prec=1000)
+def _unscaled(kind: Decimal, parts: Callable[[Any], tuple[bytes, int]]) -> Reader:
+    """Of bytes of digits, and how many of them are behind the point."""
+
+    def read(value: Any) -> decimal.Decimal:
+        try:
+            return unscaled_decimal(*parts(value), kind)
+        except (decimal.DecimalException, TypeError, KeyError):
+            raise misfit(kind) from None
+
+    return read
 
 
-def _plain(base: str, logical: Any, kind: Plain) -> Reader:
-    if kind.name in {"timestamp", "timestamp_ms", "timestamp_ntz"}:
+def _plain(base: str, written: Any, kind: Plain) -> Reader:
+    logical = written.get("logicalType") if isinstance(written, dict) else None
+    meant = kind_of_avro(written) if isinstance(written, dict) else None
+    if meant in NUMBERED and base in {"int", "long"} and _is_of(kind, NUMBERED[meant].of):
+        return _checked(kind, lambda value: BOUNDED[NUMBERED[meant].of](NUMBERED[meant].value(value)))
+    column = column_of(kind.name)
+    if column in {"timestamp", "timestamp_ntz"}:
         is_local = str(logical).startswith("local-timestamp-")
         if base == "long" and (is_local or str(logical).startswith("timestamp-")):
             return _scaled(kind, str(logical).rpartition("-")[2], bounded_us) if _zones(kind, is_local) else never(kind)
         return plain_reader(kind) if base in {"string", "long", "int"} else never(kind)
-    if kind.name == "time" and str(logical).startswith("time-"):
-        return _scaled(kind, str(logical).rpartition("-")[2], _time_of_day)
-    if kind.name == "date" and logical == "date":
+    if column == "time" and str(logical).startswith("time-"):
+        return _scaled(kind, str(logical).rpartition("-")[2], bounded_time)
+    if column == "date" and logical == "date":
         return _checked(kind, bounded_days)
     if kind.name == "uuid" and base == "fixed":
         return _checked(kind, _uuid_of)
@@ -185,6 +196,11 @@ def _plain(base: str, logical: Any, kind: Plain) -> Reader:
     if kind.name == "string":
         return _checked(kind, _text) if base == "bytes" else plain_reader(kind) if base != "fixed" else never(kind)
     return plain_reader(kind)
+
+
+def _is_of(kind: Plain, column: str) -> bool:
+    """Whether a number that is days, a time or a timestamp is one in the column of a kind."""
+    return column_of(kind.name) == column or (column, kind.name) == ("timestamp", "timestamp_ntz")
 
 
 def _zones(kind: Plain, is_local: bool) -> bool:  # noqa: FBT001
@@ -205,12 +221,6 @@ def _checked(kind: Kind, change: Callable[[Any], Any]) -> Reader:
             raise misfit(kind) from None
 
     return read
-
-
-def _time_of_day(value: int) -> int:
-    if not 0 <= value < DAY_US:
-        raise ValueError(value)
-    return value
 
 
 def _uuid_of(value: bytes) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from sordini.pipeline.schemas.fields import Field
-from sordini.pipeline.schemas.kinds import Kind, ListOf, MapOf, StructOf
+from sordini.pipeline.schemas.kinds import NUMBERED, PLAIN, Decimal, Kind, ListOf, MapOf, Plain, StructOf, column_of
 from sordini.pipeline.schemas.sources import finder
 from sordini.pipeline.schemas.values.misfit import Misfit, Reader, key_step, misfit
-from sordini.pipeline.schemas.values.plain_values import plain_reader
+from sordini.pipeline.schemas.values.plain_values import plain_reader, unscaled_reader
 
 
 def json_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
@@ -24,6 +24,27 @@ def json_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
             return struct_reader(kind, readers)
         case _:
             return plain_reader(kind, numbers_as_text=numbers_as_text)
+
+
+def json_reader_of(field: Field, written: Mapping[str, Kind]) -> Reader:
+    """The reader of a field, of values whose writer says of its fields what kinds they are.
+
+    Numbers are times in the writer's unit, texts of decimals have the writer's scale.
+    """
+    said = next((written[name] for name in field.sources or (field.name,) if name in written), None)
+    match field.type, said:
+        case Plain(name), Plain(other) if other in NUMBERED and name in _ALSO.get(NUMBERED[other].of, ()):
+            return plain_reader(said)
+        case Decimal() as kind, Decimal(is_unscaled=True) as unscaled:
+            return unscaled_reader(kind, unscaled.scale)
+    return json_reader(field.type)
+
+
+_ALSO: Final = {
+    of: ({name for name in PLAIN if column_of(name) == of} | ({"timestamp_ntz"} if of == "timestamp" else set()))
+    for of in ("date", "time", "timestamp")
+}
+"""Kinds whose columns take a number that is a date, a time or a timestamp."""
 
 
 def list_reader(kind: Kind, items: Reader) -> Reader:

@@ -16,14 +16,14 @@ _SPACE: Final = " \t\r\n"
 _WRONG_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-def json_parser(kinds: Iterable[Kind]) -> Parse:
-    """Parses JSON objects in UTF-8; text after an object is ignored. Numbers are exact if `kinds` have a decimal."""
+def json_parser(kinds: Iterable[Kind], *, objects_only: bool = True) -> Callable[[bytes], Any]:
+    """Parses JSON in UTF-8; text after a value is ignored. Numbers are exact if `kinds` have a decimal."""
     parse_float = _exact if any(map(_has_decimal, kinds)) else None
     decode = json.JSONDecoder(parse_float=parse_float, parse_constant=_no_constant).raw_decode
 
-    def parse(value: bytes) -> dict[str, Any]:
+    def parse(value: bytes) -> Any:
         text = _text(value).lstrip(_SPACE)
-        if not text.startswith("{"):
+        if objects_only and not text.startswith("{"):
             raise Unreadable("not a JSON object")
         try:
             found, _ = decode(text)
@@ -33,7 +33,7 @@ def json_parser(kinds: Iterable[Kind]) -> Parse:
             raise Unreadable("nested too deeply") from None
         except ValueError:
             raise Unreadable("not JSON") from None
-        return dict(found)
+        return found
 
     return parse
 

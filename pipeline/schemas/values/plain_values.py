@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from sordini.pipeline.schemas.kinds import Decimal, Enum, Kind, Plain
+from sordini.pipeline.schemas.kinds import NUMBERED, Decimal, Enum, Kind, Numbered, Plain
 from sordini.pipeline.schemas.values.misfit import Reader, misfit
 
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -59,8 +59,8 @@ def plain_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
             return _number(kind, math.inf, numbers_as_text)
         case Plain("boolean"):
             return _truth(kind, numbers_as_text)
-        case Plain("timestamp_ms"):
-            return _milliseconds(_whole(kind, 63, numbers_as_text), kind)
+        case Plain(name) if name in NUMBERED:
+            return _numbered(_whole(kind, 63, numbers_as_text), kind, NUMBERED[name])
         case Plain("string"):
             return string
         case Plain():
@@ -87,6 +87,42 @@ def bounded_days(value: int) -> int:
     return value
 
 
+def bounded_time(value: int) -> int:
+    """Raises ValueError for microseconds that are not within a day."""
+    if not 0 <= value < DAY_US:
+        raise ValueError(value)
+    return value
+
+
+BOUNDED: Final = {"date": bounded_days, "time": bounded_time, "timestamp": bounded_us}
+"""The check of a number, by the kind of its column."""
+
+
+def unscaled_decimal(data: bytes, scale: int, kind: Decimal) -> decimal.Decimal:
+    """The digits in two's complement, the highest byte first, with `scale` of them behind the point.
+
+    Raises decimal.DecimalException if the kind has fewer digits.
+    """
+    return exact_decimal(decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _WIDE), kind)
+
+
+def unscaled_reader(kind: Decimal, scale: int) -> Reader:
+    """The reader of texts in base 64 that have a decimal's digits, `scale` of them behind the point."""
+
+    def read(value: Any) -> decimal.Decimal:
+        if type(value) is str and len(value) <= TEXT_OF_NUMBER_MAX:
+            try:
+                return unscaled_decimal(_binary(value), scale, kind)
+            except (ValueError, decimal.DecimalException):
+                pass
+        raise misfit(kind)
+
+    return read
+
+
+_WIDE: Final = decimal.Context(prec=1000)
+
+
 def exact_decimal(value: decimal.Decimal, kind: Decimal) -> decimal.Decimal:
     """With the kind's scale. Raises decimal.DecimalException if it has more digits."""
     if value.adjusted() >= kind.precision:  # Before it is expanded: 1E+999999 is short as a text.
@@ -100,6 +136,9 @@ def exact_decimal(value: decimal.Decimal, kind: Decimal) -> decimal.Decimal:
 
 
 def _decimal(kind: Decimal) -> Reader:
+    if kind.is_unscaled:
+        return unscaled_reader(kind, kind.scale)
+
     def read(value: Any) -> decimal.Decimal:
         try:
             if type(value) is decimal.Decimal:
@@ -178,10 +217,12 @@ def _truth(kind: Kind, numbers_as_text: bool) -> Reader:  # noqa: FBT001
     return read
 
 
-def _milliseconds(whole: Reader, kind: Kind) -> Reader:
+def _numbered(whole: Reader, kind: Kind, numbered: Numbered) -> Reader:
+    check = BOUNDED[numbered.of]
+
     def read(value: Any) -> int:
         try:
-            return bounded_us(whole(value) * 1000)
+            return check(numbered.value(whole(value)))
         except ValueError:
             raise misfit(kind) from None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sordini.pipeline.schemas.column_types import arrow_type
-from sordini.pipeline.schemas.fields import Schema
+from sordini.pipeline.schemas.fields import Field, Schema
 from sordini.pipeline.schemas.sources import finder
 from sordini.pipeline.schemas.values.misfit import Misfit, Reader
 
@@ -27,6 +27,8 @@ class Unreadable(Exception):
 
 Parse = Callable[[bytes], dict[str, Any]]
 """From a record's value to names and values. Raises Unreadable."""
+Row = tuple[list[Any] | None, str | None]
+"""The values of the columns, or the reason why there are none."""
 
 
 class RowReader:
@@ -39,7 +41,7 @@ class RowReader:
             for field, reader in zip(schema.fields, readers, strict=True)
         ]
 
-    def row(self, value: dict[str, Any]) -> tuple[list[Any] | None, str | None]:
+    def row(self, value: dict[str, Any]) -> Row:
         """The values of the columns, or the reasons why there are none: of each field the first."""
         found: list[Any] = []
         wrong: list[str] = []
@@ -56,28 +58,36 @@ class RowReader:
                 wrong.append(str(misfit.within(name)))
         return (found, None) if not wrong else (None, shortened(", ".join(wrong)))
 
+    def fitting(self, value: dict[str, Any]) -> list[Any]:
+        """The values of the columns; None for those that do not fit."""
+        found: list[Any] = []
+        for _, find, reader, _ in self._plan:
+            item = find(value)
+            try:
+                found.append(None if item is None else reader(item))
+            except Misfit:
+                found.append(None)
+        return found
 
-ReadOne = Callable[[bytes], tuple[list[Any] | None, str | None]]
+
+ReadOne = Callable[[bytes], Row]
 
 
 def columns(values: pa.Array, schema: Schema, read: ReadOne) -> pa.Array:
     """A struct of each value: the schema's fields and REASON. A value that is null has neither."""
     import pyarrow as pa
 
-    width = len(schema.fields)
-    nothing: list[Any] = [None] * width
-    rows: list[list[Any]] = []
-    reasons: list[str | None] = []
-    for value in values.to_pylist():
-        row, reason = (None, None) if value is None else read(value)
-        rows.append(nothing if row is None else row)
-        reasons.append(reason)
-    arrays = [
-        column(list(items), arrow_type(field.type))
-        for field, items in zip(schema.fields, zip(*rows, strict=True) if rows else [()] * width, strict=True)
-    ]
+    read_rows: list[Row] = [(None, None) if value is None else read(value) for value in values.to_pylist()]
+    arrays = arrays_of([row for row, _ in read_rows], schema.fields)
     names = [*(field.name for field in schema.fields), REASON]
-    return pa.StructArray.from_arrays([*arrays, pa.array(reasons, pa.string())], names)
+    return pa.StructArray.from_arrays([*arrays, pa.array([reason for _, reason in read_rows], pa.string())], names)
+
+
+def arrays_of(rows: Sequence[list[Any] | None], fields: Sequence[Field]) -> list[pa.Array]:
+    """The columns of rows, as Spark takes them; a row that is None is null in all of them."""
+    nothing: list[Any] = [None] * len(fields)
+    items = zip(*(nothing if row is None else row for row in rows), strict=True) if rows else [()] * len(fields)
+    return [column(list(of_field), arrow_type(field.type)) for field, of_field in zip(fields, items, strict=True)]
 
 
 def column(items: list[Any], kind: pa.DataType) -> pa.Array:

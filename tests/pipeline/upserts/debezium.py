@@ -1,4 +1,4 @@
-"""Turns lines of wal2json (format 2) into the records that Debezium's connector for PostgreSQL sends.
+"""Turns lines of wal2json (format 2) into the changes that Debezium's connector for PostgreSQL sends, and those into JSON.
 
 An update that changes a key is sent in one of two ways, by turns: as Debezium does (a deletion, its tombstone, and a
 creation), and as one update with both keys, as other connectors do. Every other value has the schema envelope.
@@ -20,16 +20,35 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-def records_of(lines: Iterable[str]) -> Iterator[Record]:
-    """The records of changes; begins and ends of transactions are records, too, as in Debezium's topic of them."""
+class Change(NamedTuple):
+    """What a record says, before a converter writes it. Some converters write the schema beside it."""
+
+    key: dict[str, Any]
+    value: dict[str, Any] | None
+    has_schema: bool = False
+
+    @property
+    def is_transaction(self) -> bool:
+        """Whether it is of a transaction's begin or end, and not of a row."""
+        return self.value is not None and "status" in self.value
+
+
+def changes_of(lines: Iterable[str]) -> Iterator[Change]:
+    """The changes of rows; begins and ends of transactions are records, too, as in Debezium's topic of them."""
     for line in lines:
         change = json.loads(line)
         action = change["action"]
         if action in ("B", "C"):
             status = {"status": "BEGIN" if action == "B" else "END", "id": str(change["xid"]), "ts_ms": 0}
-            yield Record(json.dumps({"id": status["id"]}).encode(), json.dumps(status).encode())
+            yield Change({"id": status["id"]}, status)
         else:
-            yield from _records(change)
+            yield from _changes(change)
+
+
+def json_record(change: Change) -> Record:
+    """As JSON's converter writes it."""
+    value = None if change.value is None else _text(change.value, change.has_schema)
+    return Record(_text(change.key, change.has_schema), value)
 
 
 def sequence_of(text: str) -> int:
@@ -38,7 +57,7 @@ def sequence_of(text: str) -> int:
     return int(high, 16) << 32 | int(low, 16)
 
 
-def _records(change: dict[str, Any]) -> Iterator[Record]:
+def _changes(change: dict[str, Any]) -> Iterator[Change]:
     op, lsn = OPS[change["action"]], sequence_of(change["lsn"])
     after = _values(change.get("columns"))
     before = _values(change.get("identity"))
@@ -52,13 +71,13 @@ def _records(change: dict[str, Any]) -> Iterator[Record]:
     if before is not None and before["id"] != after["id"] and lsn // 16 % 2:
         yield from _deletion(before, lsn, has_schema=has_schema)
         op, before = "c", None
-    yield Record(_text(key, has_schema), _text(_envelope(op, before, after, lsn), has_schema))
+    yield Change(key, _envelope(op, before, after, lsn), has_schema)
 
 
-def _deletion(before: dict[str, Any], lsn: int, *, has_schema: bool) -> Iterator[Record]:
-    key = _text({"id": before["id"]}, has_schema)
-    yield Record(key, _text(_envelope("d", before, None, lsn), has_schema))
-    yield Record(key, None)
+def _deletion(before: dict[str, Any], lsn: int, *, has_schema: bool) -> Iterator[Change]:
+    key = {"id": before["id"]}
+    yield Change(key, _envelope("d", before, None, lsn), has_schema)
+    yield Change(key, None, has_schema)
 
 
 def _envelope(op: str, before: object, after: object, lsn: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.job_file import read_job
 from tests.outside.spark import driver_options
 from tests.pipeline.upserts import readers
-from tests.pipeline.upserts.debezium import Record, records_of
+from tests.pipeline.upserts.debezium import Change, Record, changes_of, json_record
 from tests.pipeline.upserts.killed_stream import VICTIMS, Stream
 from tests.pipeline.upserts.postgres import Postgres
 from tests.pipeline.upserts.workload import COLUMNS, FIELDS, TABLE, round_of
@@ -36,15 +36,21 @@ JOB: Final = f"""\
 name: people
 source: {{bootstrap: %s, topics: [{TOPIC}], records_max: %d}}
 decode:
-  mode: json
+  %s
   changes: debezium
-  schema: {{fields: {FIELDS}}}
   columns: {{lsn: source.lsn long}}
 sink: {{kind: %s, location: tables/people, mode: upsert, keys: id, sequence: lsn}}
 spark:
   master: local[2]
   config: {{spark.driver.memory: 1g, spark.driver.extraJavaOptions: "{driver_options()}"}}
 """
+
+
+class Values(NamedTuple):
+    """How values are written, and how the job reads them: lines of its `decode`."""
+
+    decode: str = f"mode: json\n  schema: {{fields: {FIELDS}}}"
+    record_of: Callable[[Change], Record] = json_record
 
 
 class Scale(NamedTuple):
@@ -74,8 +80,16 @@ class Suite:
     """One run of the suite in a folder."""
 
     def __init__(
-        self, folder: Path, bootstrap: str, postgres: Postgres, scale: Scale, random: Random, say: Callable[[str], None]
+        self,
+        folder: Path,
+        bootstrap: str,
+        postgres: Postgres,
+        scale: Scale,
+        random: Random,
+        say: Callable[[str], None],
+        values: Values,
     ) -> None:
+        self._values = values
         self._folder = folder
         self._postgres = postgres
         self._scale = scale
@@ -83,7 +97,7 @@ class Suite:
         self._say = say
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
         self._file = folder / "job.yaml"
-        self._file.write_text(JOB % (bootstrap, scale.records_max, scale.kind))
+        self._file.write_text(JOB % (bootstrap, scale.records_max, values.decode, scale.kind))
         self.job: Job = read_job(self._file, {})
         assert self.job.sink is not None
         # One for all times it is read: opening it anew reads its whole log, and the suite shares the stream's cores.
@@ -169,14 +183,14 @@ class Suite:
         left = self._scale.changes // self._scale.kills
         self._postgres.run(round_of(number, left, self._scale.keys))
         while lines := list(self._postgres.take_changes(TAKEN_MAX)):
-            self._send(records_of(lines))
+            self._send(lines)
             if self._random.random() < REPEATED_SHARE * 10:
                 # A connector that crashed sends its last changes again.
-                self._send(records_of(lines[-round(len(lines) * REPEATED_SHARE) :]))
+                self._send(lines[-round(len(lines) * REPEATED_SHARE) :])
         self._producer.flush(60)
 
-    def _send(self, records: Iterable[Record]) -> None:
-        for record in records:
+    def _send(self, lines: Iterable[str]) -> None:
+        for record in map(self._values.record_of, changes_of(lines)):
             while True:
                 try:
                     self._producer.produce(TOPIC, record.value, record.key)

@@ -80,6 +80,101 @@ def test_pairs_are_proposed_with_the_kinds_of_their_texts(tmp_path: Path) -> Non
     assert [read(value or b"")[1] for value in values] == [None, None]
 
 
+def connect(*fields: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    """The schema beside a payload, whose `after` has these fields: a name, a type, and what else is said."""
+    after = {
+        "type": "struct",
+        "field": "after",
+        "fields": [{"field": name, "type": kind, **more} for name, kind, more in fields],
+    }
+    return {"type": "struct", "fields": [{"type": "string", "field": "op"}, after]}
+
+
+def change(op: str, source: dict[str, Any], before: object, after: object) -> dict[str, Any]:
+    return {"op": op, "source": source, "before": before, "after": after, "ts_ms": 1}
+
+
+def upserting(folder: Path, objects: list[Any], keys: list[bytes | None]) -> tuple[Job, str]:
+    """The job that is proposed for these objects, and its text."""
+    found = infer([None if one is None else json.dumps(one).encode() for one in objects], keys)
+    file = folder / "job.yaml"
+    file.write_text(job_file("shop.people", "", found, {}, "delta"))
+    return read_job(file, {}), file.read_text()
+
+
+def test_envelopes_are_proposed_as_upserts_by_the_keys_and_the_position_in_the_log_of_postgresql(
+    tmp_path: Path,
+) -> None:
+    source = {"lsn": 5, "txId": 1}
+    objects = [
+        change("c", source, None, {"id": 1, "name": "Ada", "lsn": 3}),
+        change("d", source, {"id": 1, "name": None}, None),
+        None,
+    ]
+    job, text = upserting(tmp_path, objects, [b'{"id": 1}', b'{"id": 1}', b'{"id": 1}'])
+    assert text.startswith("# 3 records were read, 1 of them without a value.\n# 2 of 2 values are JSON objects.\n")
+    assert job.decode.schema is not None
+    assert {field.name: field.kind for field in job.decode.schema.fields} == {
+        "id": "long",
+        "name": "string",
+        "lsn": "long",
+    }
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    # The rows have a column of that name.
+    assert (job.sink.upsert.keys, job.sink.upsert.sequence) == (("id",), ("source_lsn",))
+    assert job.decode.columns["source_lsn"][0] == "source.lsn"
+
+
+def test_the_schema_beside_a_payload_says_the_kinds_and_mysql_has_a_file_and_a_position(tmp_path: Path) -> None:
+    decimal = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    schema = connect(
+        ("id", "int32", {}),
+        ("price", "bytes", decimal),
+        ("day", "int32", {"name": "io.debezium.time.Date"}),
+        ("at", "int64", {"name": "io.debezium.time.MicroTimestamp"}),
+        ("zoned", "string", {"name": "io.debezium.time.ZonedTimestamp"}),
+        ("tags", "array", {"items": {"type": "string"}}),
+    )
+    row = {"id": 1, "price": "BOI=", "day": 20000, "at": 1, "zoned": "2026-11-22T08:00:00Z", "tags": []}
+    objects = [{"schema": schema, "payload": change("c", {"file": "binlog.1", "pos": 4}, None, row)}]
+    job, _ = upserting(tmp_path, objects, [b'{"schema": {}, "payload": {"id": 1}}'])
+    assert job.decode.schema is not None
+    assert {field.name: field.kind for field in job.decode.schema.fields} == {
+        "id": "int",
+        "price": "decimal_base64(38,2)",
+        "day": "date_days",
+        "at": "timestamp_us",
+        "zoned": "timestamp",
+        "tags": "list<string>",
+    }
+    values, reason = json_rows(job.decode.schema)(json.dumps(row).encode())
+    assert reason is None
+    assert values is not None
+    assert str(values[1]) == "12.50"
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    assert (job.sink.upsert.keys, job.sink.upsert.sequence) == (("id",), ("file", "pos"))
+
+
+def test_a_key_whose_name_is_none_of_a_column_is_the_column_that_has_its_values(tmp_path: Path) -> None:
+    objects = [change("c", {"lsn": 1}, None, {"member id": 7, "id": 1})]
+    job, _ = upserting(tmp_path, objects, [b'{"member id": 7}'])
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    assert job.sink.upsert.keys == ("member_id",)
+
+
+def test_without_a_key_and_a_position_a_guess_is_proposed_and_said(tmp_path: Path) -> None:
+    objects: list[Any] = [change("c", {"scn": None}, None, {"name": "a", "ID": 1})]
+    job, text = upserting(tmp_path, objects, [None])
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    assert (job.sink.upsert.keys, job.sink.upsert.sequence) == (("ID",), ())
+    assert "sink.keys is a guess (ID)" in text
+    assert "the order of the topic is that of the changes" in text
+
+
 @pytest.mark.parametrize(
     ("values", "seen"),
     [

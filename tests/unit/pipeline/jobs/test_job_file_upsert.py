@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.changes.envelope import Envelope
+from sordini.pipeline.changes.registered_parts import envelopes
+from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.job import Job, JobFileError
 from sordini.pipeline.jobs.job_file import read_job
+from sordini.pipeline.jobs.job_schema import check_columns, registered_of
+from sordini.pipeline.library.commit_order import decode_of, rows_of
+from sordini.pipeline.schemas.fields import schema_of
+from tests.support.debezium_avro import envelope, framed, value_schema
 
 JOB = """\
 name: people
@@ -84,10 +90,70 @@ def test_what_cannot_be_is_said_with_its_line_and_its_name(tmp_path: Path, decod
     assert str(raised.value).startswith(f"{tmp_path}/job.yaml:")
 
 
-def test_an_envelope_is_read_from_json_alone(tmp_path: Path) -> None:
+def test_an_envelope_is_read_from_json_and_by_the_id_of_its_schema_alone(tmp_path: Path) -> None:
     text = JOB.replace("mode: json", "mode: key_value")
-    with pytest.raises(JobFileError, match=r"decode\.changes is debezium, whose envelope is read from JSON"):
+    with pytest.raises(JobFileError, match=r"decode\.changes is debezium, whose envelope is read from JSON, or by"):
         job_of(tmp_path, DEBEZIUM, UPSERT, text)
+
+
+REGISTERED = """\
+name: people
+source: {topics: [people]}
+decode:
+  mode: schema_id_prefix
+  registry: {url: 'http://127.0.0.1:8081'}
+  changes: debezium
+  columns: {lsn: source.lsn long, at: source.ts_us timestamp_us}
+sink: {location: tables/people, mode: upsert, keys: id, sequence: lsn}
+"""
+
+
+def test_envelopes_of_a_registry_have_the_columns_of_the_rows_in_them(tmp_path: Path) -> None:
+    job = job_of(tmp_path, text=REGISTERED)
+    assert job.decode.changes is Envelope.DEBEZIUM
+    assert job.decode.schema is None
+    assert decode_of(job) == "schema_id_prefix, by the schemas of the registry, in the envelope of debezium"
+    assert rows_of(job) == "the columns of the schema in the registry, lsn, at"
+    registry = registered_of(job).registry
+    assert registry is not None
+    assert registry.read_subjects == ("people-value", "people-key")
+
+
+def test_envelopes_may_have_the_schemas_of_files(tmp_path: Path) -> None:
+    (tmp_path / "people.avsc").write_text(value_schema([{"name": "id", "type": "long"}]))
+    text = REGISTERED.replace(
+        "registry: {url: 'http://127.0.0.1:8081'}", "schemas: {7: people.avsc}\n  schema: {fields: {id: long!}}"
+    )
+    job = job_of(tmp_path, text=text)
+    assert job.decode.changes is Envelope.DEBEZIUM
+    read = envelopes(registered_of(job), schema_of("people", {"id": "long"}), list(job.decode.columns.values()))
+    found = read(framed(job.decode.schemas[7], envelope("c", 3, None, {"id": 5}), 7))
+    assert (found.op, found.after, list(found.taken)) == ("c", ([5], None), [3, None])
+    assert decode_of(job) == "schema_id_prefix, in the envelope of debezium, to id long!"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            "keys: nid",
+            "job people: sink.keys has 'nid', and the schemas of people-value have no such column; they have id",
+        ),
+        ("keys: id, sequence: at", "job people: sink.sequence has 'at', and the schemas of people-value have no"),
+        ("keys: id, sequence: lsn", "job people: decode.columns has lsn, and so have the schemas of people-value"),
+    ],
+)
+def test_what_the_columns_of_a_registry_cannot_be_is_said_before_the_batch(
+    tmp_path: Path, written: str, said: str
+) -> None:
+    text = REGISTERED.replace("keys: id, sequence: lsn", written).replace("lsn: source.lsn long, at: source.ts_us timestamp_us", "lsn: source.lsn long")  # fmt: skip
+    job = job_of(tmp_path, text=text)
+    fields = (
+        {"id": "long", "lsn": "long"} if said.startswith("job people: decode") else {"id": "long", "name": "string"}
+    )
+    with pytest.raises(PipelineError) as raised:
+        check_columns(job, schema_of("people", fields), "people-value")
+    assert str(raised.value).startswith(said)
 
 
 def test_the_mark_of_deletions_is_no_column_of_the_rows(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from sordini.pipeline.schemas.values.plain_values import FIRST_US, FLOAT_MAX, LA
 
 MONEY: Final = Decimal(6, 2)
 
+UNSCALED: Final = Decimal(4, 2, is_unscaled=True)
 FITS: Final = [
     (Plain("int"), 2**31 - 1, 2**31 - 1),
     (Plain("int"), -(2**31), -(2**31)),
@@ -31,6 +32,16 @@ FITS: Final = [
     (Plain("timestamp"), "1970-01-01T01:00:00+01:00", 0),
     (Plain("timestamp"), "1970-01-01T00:00:01", 1_000_000),
     (Plain("timestamp_ms"), LAST_US // 1000, LAST_US // 1000 * 1000),
+    (Plain("timestamp_us"), FIRST_US, FIRST_US),
+    (Plain("timestamp_us"), str(LAST_US), LAST_US),
+    (Plain("timestamp_ns"), -1, -1),
+    (Plain("timestamp_ns"), 1999, 1),
+    (Plain("date_days"), 2_932_896, 2_932_896),
+    (Plain("time_ms"), 86_399_999, 86_399_999_000),
+    (Plain("time_us"), 0, 0),
+    (Plain("time_ns"), 86_399_999_999_999, 86_399_999_999),
+    (UNSCALED, "Jw8=", Number("99.99")),
+    (UNSCALED, "/w==", Number("-0.01")),
     (Plain("timestamp_ntz"), "1970-01-01T00:00:01", 1_000_000),
     (Plain("date"), "9999-12-31", 2_932_896),
 ]
@@ -54,6 +65,15 @@ MISFITS: Final = [
     (Plain("timestamp"), "9999-12-31T23:59:59-00:01"),
     (Plain("timestamp_ms"), LAST_US // 1000 + 1),
     (Plain("timestamp_ms"), FIRST_US // 1000 - 1),
+    (Plain("timestamp_us"), FIRST_US - 1),
+    (Plain("timestamp_us"), LAST_US + 1),
+    (Plain("date_days"), 2_932_897),
+    (Plain("date_days"), "1970-01-01"),
+    (Plain("time_ms"), 86_400_000),
+    (Plain("time_us"), -1),
+    (UNSCALED, "JxA="),
+    (UNSCALED, "not base 64"),
+    (UNSCALED, 1.5),
     (Plain("timestamp_ntz"), "1970-01-01T00:00:00Z"),
     (Plain("date"), "1970-1-1"),
 ]
