@@ -143,6 +143,7 @@ def test_a_table_follows_changes_in_avro_and_each_that_cannot_be_is_a_dead_lette
     assert rows(job, "id", "age") == [(1, 32), (20, 6)]
 
 
+@pytest.mark.slow
 def test_columns_follow_the_rows_of_the_envelopes_and_a_registry_that_is_down_loses_nothing(
     spark: SparkSession, kafka: Kafka, made: Callable[..., Job]
 ) -> None:

@@ -157,6 +157,11 @@ def test_the_schema_beside_a_payload_says_the_kinds_and_mysql_has_a_file_and_a_p
     assert (job.sink.upsert.keys, job.sink.upsert.sequence) == (("id",), ("file", "pos"))
 
 
+def test_objects_with_an_op_and_no_rows_are_no_envelopes() -> None:
+    assert infer([b'{"op": "c", "amount": 1}']).changes is None
+    assert infer([b'{"payload": {"op": "c", "after": {"id": 1}}}']).changes is None
+
+
 def test_a_key_whose_name_is_none_of_a_column_is_the_column_that_has_its_values(tmp_path: Path) -> None:
     objects = [change("c", {"lsn": 1}, None, {"member id": 7, "id": 1})]
     job, _ = upserting(tmp_path, objects, [b'{"member id": 7}'])
