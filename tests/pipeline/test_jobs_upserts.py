@@ -222,7 +222,7 @@ def test_keys_that_are_texts_or_several_are_read_from_what_a_database_sends(
 
 @pytest.mark.slow
 def test_a_key_that_is_read_from_another_place_moves_and_is_deleted_too(spark: SparkSession, tmp_path: Path) -> None:
-    text = JOB.replace("id: long!", "id: {kind: string, required: true, from: [$.a.b, number]}")
+    text = JOB.replace("id: long!", "id: {kind: string, required: true, from: [$$.a.b, number]}")
     job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", text)
     values: list[Record] = [
         (None, envelope("u", 1, {"a": {"b": "x"}}, {"number": "y", "name": "n"})),

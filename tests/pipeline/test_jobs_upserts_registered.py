@@ -67,7 +67,8 @@ class Writer:
     def write(self, records: Sequence[tuple[Any, Any]], value: str = PERSON, key: str = KEY) -> None:
         producer = Producer({"bootstrap.servers": self._kafka.bootstrap_servers})
         with SchemaRegistryClient({"url": self._kafka.registry.url}) as client:
-            client.set_compatibility(f"{self._topic}-value", "NONE")
+            for part in ("key", "value"):
+                client.set_compatibility(f"{self._topic}-{part}", "NONE")
             serializers = AvroSerializer(client, key), AvroSerializer(client, value)
             fields = (MessageField.KEY, MessageField.VALUE)
             for record in records:
