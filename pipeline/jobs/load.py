@@ -113,6 +113,10 @@ def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> lis
         is_open = bool(distance(start, piece.end))
     if is_open and is_there:
         done.append(_step(_write(writer, piece._replace(start=start)), start, piece.end, done))
+    elif is_open and writer.sink_is_topic:
+        # The notes are the position: that before the piece, as the records of its other topics were not written.
+        piece = piece._replace(end=piece.start)
+        state.write(INTENT, piece.to_json())
     state.write(DONE, piece.to_json())
     return done
 
@@ -142,10 +146,11 @@ def begin(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> tupl
     The first position of a job, or of a recreated topic, is stored before anything is read: "latest" is another offset
     a moment later, and a crash before the first batch must not lose it.
     """
-    next_id, reached = position(writer, state)
+    last = _last_batch(writer, state)
+    next_id, reached = (0, None) if last is None else (last[0] + 1, last[1])
     started = started_at(state, next_id)
-    known = known_ids(state, writer.reached())
-    return next_id, find_pending(writer.job, topics, state, next_id, reached if started is None else started, known)
+    since = reached if started is None else started
+    return next_id, find_pending(writer.job, topics, state, next_id, since, known_ids(state, last))
 
 
 def find_pending(
@@ -181,16 +186,14 @@ def known_ids(state: StateFolder, reached: tuple[int, Offsets] | None) -> dict[s
     return {**stored, **checkpoints.topic_ids_at(state.below("stream"), reached)}
 
 
-def position(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets | None]:
-    """The number of the next batch and its start: from the sink, or from the job's state if that has no position."""
-    reached = writer.reached()
-    if reached is not None:
-        batch_id, offsets = reached
-        if not offsets:
-            raise PipelineError(f"'{writer.job.name}' wrote into its table without offsets: give the job another name")
-        return batch_id + 1, offsets
-    noted = last_noted_batch(state) if writer.sink_is_topic else None
-    return (0, None) if noted is None else (noted[0] + 1, noted[1])
+def _last_batch(writer: BatchWriter, state: StateFolder) -> tuple[int, Offsets] | None:
+    """The last batch and the offsets after it: from the sink, or from the job's state if that has no position."""
+    if writer.sink_is_topic:
+        return last_noted_batch(state)
+    last = writer.reached()
+    if last is not None and not last[1]:
+        raise PipelineError(f"'{writer.job.name}' wrote into its table without offsets: give the job another name")
+    return last
 
 
 def distance(start: Offsets, end: Offsets) -> int:

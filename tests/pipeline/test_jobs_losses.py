@@ -12,9 +12,10 @@ import pytest
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, open_sink_table
 from sordini.pipeline.jobs.graceful_stop import BatchGate
-from sordini.pipeline.jobs.load import load
-from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece
-from sordini.pipeline.jobs.source_topics import RecordsLost
+from sordini.pipeline.jobs.job import Job
+from sordini.pipeline.jobs.load import TOPIC_IDS, finish, load
+from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
+from sordini.pipeline.jobs.source_topics import RecordsLost, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
 from sordini.pipeline.jobs.stream import stream
 from tests.pipeline.sent import KEEP
@@ -23,8 +24,6 @@ from tests.pipeline.topics import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from sordini.pipeline.jobs.job import Job
 
 REGARDLESS = JOB.replace("records_max: 40", "records_max: 40\n  fail_on_data_loss: false")
 Run = Callable[..., list[str]]
@@ -213,6 +212,22 @@ def test_a_piece_that_is_in_the_table_does_not_stop_a_job_whose_topic_has_its_re
     run(job)
     assert numbers(job.sink, spark) == good(60)
     assert len(numbers(job.dead_letters, spark, "offset")) == 2 + left // 5
+
+
+def test_of_a_piece_that_cannot_be_repeated_into_a_topic_the_records_of_other_topics_are_still_to_be_read(
+    place: Place, tmp_path: Path
+) -> None:
+    again, other = place.make_topic(1), place.make_topic(1)
+    source = {"bootstrap": place.bootstrap, "topics": [again, other], "fail_on_data_loss": False}
+    job = Job.of(name="a", home=tmp_path, source=source, sink={"kind": "kafka", "location": "rows"})
+    state = StateFolder(job.state)
+    piece = LoadPiece(4, {again: {0: 7}, other: {0: 3}}, {again: {0: 9}, other: {0: 8}})
+    state.write(INTENT, piece.to_json())
+    state.write(TOPIC_IDS, {again: "that of the topic before"})
+    writer = BatchWriter.of(job, None)  # type: ignore[arg-type]  # Nothing is read.
+    assert finish(writer, state, SourceTopics.of(job)) == []
+    assert last_noted_batch(state) == (4, piece.start)
+    assert open_piece(state) is None
 
 
 @pytest.mark.long
