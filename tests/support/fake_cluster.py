@@ -56,6 +56,10 @@ class FakeLog:
     start: int = 0
     end: int = 0
     stable: int | None = None
+    local_start: int = 0
+    """The first offset that is not in remote storage (KIP-405)."""
+    withheld: int = 0
+    """So many fetches get no records, as remote storage takes long."""
     nearby: int = -1
     """The follower to which readers with a rack are sent (KIP-392)."""
     diverging: tuple[int, int] | None = None
@@ -166,7 +170,7 @@ class FakeWorld:
         (topic,) = request.topics
         (asked,) = topic.partitions
         end = self.log.end if not request.isolation_level or self.log.stable is None else self.log.stable
-        offset = {-2: self.log.start, -1: end}.get(asked.timestamp, -1)
+        offset = {-2: self.log.start, -1: end, -4: max(self.log.start, self.log.local_start)}.get(asked.timestamp, -1)
         code = self._refusal(broker, asked.current_leader_epoch)
         row = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=-1 if code else offset)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[row])])
@@ -205,6 +209,9 @@ class FakeWorld:
         is_unknown = 0 <= asked.last_fetched_epoch == log.unknown_epoch
         if is_unknown or not log.start <= asked.fetch_offset <= log.end:
             row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            return
+        if log.withheld and asked.fetch_offset < log.local_start:
+            log.withheld -= 1
             return
         limit = row.last_stable_offset if request.isolation_level else log.end
         found = b"".join(data for base, end, data in log.batches if end > asked.fetch_offset and base < limit)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sordini.client.addresses import Address
 from sordini.client.blocking_link import OpenLink
+from sordini.client.errors import NotServed, Refused
 from sordini.client.record_requests import listed_partitions, offsets_request
 from sordini.pipeline.source.client.connection_pool import RETRIABLE, ConnectionPool
 from sordini.pipeline.source.client.topics import Topics
@@ -23,6 +24,10 @@ _BY_TIME = 1
 """The first version that answers with one offset."""
 _WITH_ISOLATION = 2
 """The first version that knows of open transactions."""
+_EARLIEST_LOCAL = -4
+"""As a requested time: the first offset on the leader's own disk (KIP-405)."""
+_WITH_LOCAL = 8
+"""The first version that knows it."""
 _VERSION_MAX = 9
 """From 10 on a request says how long remote storage may take, which is for the broker to decide."""
 
@@ -67,6 +72,7 @@ class OffsetLookup:
         times = {partition: self._missing[partition] for partition in epochs}
         request = offsets_request(times, epochs=epochs, isolation_level=int(self._read_committed))
         at_least = _WITH_ISOLATION if self._read_committed else _BY_TIME
+        at_least = _WITH_LOCAL if _EARLIEST_LOCAL in times.values() else at_least
         link.send(request, at_least=at_least, at_most=_VERSION_MAX)
 
     def _take(self, answer: ListOffsetsResponse) -> None:
@@ -88,6 +94,22 @@ def log_ends(pool: ConnectionPool, topics: Topics, partition: TopicPartition) ->
     start = OffsetLookup(pool, topics, {partition: -2}, read_committed=False).attempt()[partition]
     end = OffsetLookup(pool, topics, {partition: -1}, read_committed=False).attempt()[partition]
     return start, end
+
+
+def is_remote(pool: ConnectionPool, topics: Topics, partition: TopicPartition, offset: int) -> bool:
+    """Whether an offset is before those that the leader has on its own disk, so in remote storage; one attempt.
+
+    False where the broker does not say.
+    """
+    try:
+        lookup = OffsetLookup(pool, topics, {partition: _EARLIEST_LOCAL}, read_committed=False)
+        return offset < lookup.attempt()[partition]
+    except NotServed:
+        return False
+    except Refused as refused:
+        if refused.code in RETRIABLE:
+            raise
+        return False
 
 
 def has_epoch(pool: ConnectionPool, topics: Topics, partition: TopicPartition, epoch: int) -> bool:

@@ -17,7 +17,7 @@ from sordini.client.errors import ClientError, Refused, Unreachable
 from sordini.pipeline.errors import NoProgress, OffsetLost, TopicRecreated
 from sordini.pipeline.source.client.connection_pool import ConnectionPool
 from sordini.pipeline.source.client.extent import extent
-from sordini.pipeline.source.client.offsets import has_epoch, log_ends
+from sordini.pipeline.source.client.offsets import has_epoch, is_remote, log_ends
 from sordini.pipeline.source.client.topics import Topic, Topics
 from sordini.pipeline.source.client.types import Fetched
 from sordini.pipeline.source.decode import Aborted
@@ -179,7 +179,7 @@ class Reading:
             if records:
                 self._bytes_max = min(2 * self._bytes_max, _BYTES_MAX)  # Not even one batch is complete.
                 return None
-            return self._after_nothing(row)
+            return self._after_nothing(row, pending.offset)
         self._gaps = 0
         self._last_epoch = found.last_epoch
         self._bytes_seen += found.size
@@ -216,15 +216,19 @@ class Reading:
         elif found.id_text and found.id_text != self._topic_id:
             raise TopicRecreated(self._wanted.partition.topic, self._topic_id, found.id_text)
 
-    def _after_nothing(self, row: PartitionData) -> Fetched | None:
+    def _after_nothing(self, row: PartitionData, offset: int) -> Fetched | None:
         """Handle an empty response: there are no records yet, or none are left up to the end.
 
         When the last records before the end were removed (tombstones past delete.retention.ms), every response is
-        empty though the log reaches further; the third empty response in a row is taken as that.
+        empty though the log reaches further; the third empty response in a row is taken as that. A broker whose remote
+        storage takes long responds in the same way (KIP-405), and there the records are still to come.
         """
         limit = row.last_stable_offset if self._wanted.read_committed else row.high_watermark
         if limit >= self._wanted.end:
             self._gaps += 1
+            if self._gaps >= _GAPS_MAX and is_remote(self._pool, self._topics, self._wanted.partition, offset):
+                self._timer.problem = f"remote storage does not return the records from offset {offset}"
+                return None
             if self._gaps >= _GAPS_MAX:
                 return self._fetched_of(row, memoryview(b""), self._wanted.end)
         held = "an open transaction holds back the records from" if limit < row.high_watermark else "its log ends at"

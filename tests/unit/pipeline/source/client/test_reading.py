@@ -285,6 +285,23 @@ def test_an_end_whose_last_records_were_compacted_away_is_reached(world: FakeWor
     assert len(world.fetches) == 4 + 3
 
 
+def test_records_that_remote_storage_returns_late_are_no_gap(world: FakeWorld) -> None:
+    world.log.local_start, world.log.withheld = 60, 9
+    assert read(world) == log_bytes(world)
+    world.log.withheld = 10_000
+    with (
+        a_client(world, default_api_timeout_ms=5_000) as client,
+        pytest.raises(NoProgress, match="remote storage does not return the records from offset 20"),
+    ):
+        list(client.read(ORDERS, 20, 100))
+
+
+def test_a_broker_that_does_not_know_remote_storage_has_none(world: FakeWorld) -> None:
+    world.versions[2] = 7
+    del world.log.batches[7:]
+    assert read(world) == log_bytes(world)
+
+
 def test_an_open_transaction_holds_a_committed_reading_up_and_is_named(world: FakeWorld) -> None:
     world.log.stable = 40
     assert read(world, 0, 40, read_committed=True) == log_bytes(world, 0, 40)
