@@ -66,11 +66,11 @@ def infer(values: Sequence[bytes | None], keys: Iterable[bytes | None] = ()) -> 
         envelopes = [found for found in map(opened, objects) if found is not None]
         if len(envelopes) >= SHARE * len(objects):
             return _of_envelopes(objects, envelopes, keys, seen)
-        return Proposal("json", _fields(objects, 0), tuple(seen))
+        return _with_columns("json", _fields(objects, 0), seen)
     pairs = [found for found in map(_pairs, given) if found is not None]
     if given and len(pairs) >= SHARE * len(given):
         seen.append(f"{len(pairs)} of {len(given)} values are pairs name=value")
-        return Proposal("key_value", _fields(pairs, 0, of_texts=True), tuple(seen))
+        return _with_columns("key_value", _fields(pairs, 0, of_texts=True), seen)
     ids = schema_ids(given)
     if ids:
         listed = ", ".join(map(str, sorted(ids)[:10]))
@@ -96,6 +96,13 @@ def _of_envelopes(
     wanted = [columns.get(name, name) for name in key_names(keys)]
     changes = changes_proposal(wanted, names, [field.name for field in fields])
     return Proposal("json", fields, (*seen, *changes.seen), changes)
+
+
+def _with_columns(mode: str, fields: tuple[Field, ...], seen: list[str]) -> Proposal:
+    """A proposal of this mode, unless nothing in the values can be a column."""
+    if fields:
+        return Proposal(mode, fields, tuple(seen))
+    return Proposal("raw", (), (*seen, "none of them has a field that can be a column: bytes are kept"))
 
 
 def schema_ids(values: Sequence[bytes]) -> set[int]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sordini.pipeline.jobs.infer import job_file
-from sordini.pipeline.jobs.job import Job
+from sordini.pipeline.jobs.job import DecodeMode, Job
 from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.schemas.decoding import json_rows, pair_rows
 from sordini.pipeline.schemas.inference import infer
@@ -48,6 +48,12 @@ def test_objects_of_json_are_rows_by_the_job_that_is_proposed_for_them(
     if job.decode.schema is not None:
         read = json_rows(job.decode.schema)
         assert [read(value)[1] for value in values] == [None] * len(values)
+
+
+@pytest.mark.parametrize("value", [b"{}", b'{"${": null}', b'{"${A}": 1}'])
+def test_objects_without_a_field_that_can_be_a_column_are_kept_as_bytes(tmp_path: Path, value: bytes) -> None:
+    assert infer([value]).seen[-1] == "none of them has a field that can be a column: bytes are kept"
+    assert proposed(tmp_path, [value]).decode.mode is DecodeMode.RAW
 
 
 def test_what_is_proposed_says_what_was_seen_and_has_nested_kinds(tmp_path: Path) -> None:
