@@ -52,13 +52,19 @@ def open_piece(state: StateFolder) -> LoadPiece | None:
     return None if intent is None or intent == done else LoadPiece.from_json(intent)
 
 
-def last_noted_batch(state: StateFolder) -> tuple[int, Offsets] | None:
-    """The last batch that is done, by the job's state alone, and the offsets after it."""
+def last_noted_batch(state: StateFolder, *, by_number: bool = False) -> tuple[int, Offsets] | None:
+    """The last batch that is done, by the job's state alone, and the offsets after it.
+
+    `load` and `stream` have one sequence of numbers where the sink has the position (`by_number`). Otherwise that of a
+    stream is its own, and the batch with the greater offsets is the later one.
+    """
     done, streamed = state.read(DONE), checkpoints.reached(state.below("stream"))
     places = [] if streamed is None else [streamed]
     if done is not None:
         piece = LoadPiece.from_json(done)
         places.append((piece.batch_id, piece.end))
+    if by_number:  # Offsets of a topic that was created again are smaller than those before.
+        return max(places, key=lambda place: place[0], default=None)
     return max(places, key=lambda place: sum(at for each in place[1].values() for at in each.values()), default=None)
 
 
@@ -67,7 +73,7 @@ def last_before_expiry(state: StateFolder, location: str, group: str) -> tuple[i
 
     Raises NoteExpired if the job was killed between a batch's begin and its end.
     """
-    noted = last_noted_batch(state)
+    noted = last_noted_batch(state, by_number=True)
     if noted is None:
         return None
     if (piece := open_piece(state)) is not None and piece.batch_id > noted[0]:

@@ -59,8 +59,9 @@ def reached(job: Job) -> tuple[int, Offsets] | None:
     if job.sink.kind is not SinkKind.KAFKA:
         return open_sink_table(job.sink, job.name).last()
     sink = open_sink(job, job.sink, job.name)
-    noted = sink.noted() if isinstance(sink, TransactionalTopic) else None
-    return noted or last_noted_batch(job_state(job))
+    if isinstance(sink, TransactionalTopic):
+        return sink.noted() or last_noted_batch(job_state(job), by_number=True)
+    return last_noted_batch(job_state(job))
 
 
 def _of_table(job: Job, name: str) -> tuple[int, Offsets] | None:
