@@ -50,8 +50,8 @@ def message_of(error: BaseException) -> str:
     """The message, in one line."""
     if isinstance(error, PipelineError):
         return str(error)
-    if refused := problem_of(error):
-        return f"the object store {refused}"
+    if problem_of(error):
+        return root_cause_of(str(error))
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return root_cause_of(str(error)) if str(error).strip() else type(error).__name__
@@ -59,12 +59,14 @@ def message_of(error: BaseException) -> str:
 
 def root_cause_of(text: str) -> str:
     """The relevant part of a long message: what a store refuses, or the last line of Python's last traceback."""
-    if refused := problem_of(text):
-        return f"the object store {refused}"
+    refused = problem_of(text)
     if any(said in text for said in _NO_WORKER) and "Traceback" not in text:
         return _WORKER
     lines = _CAUSES.sub(": ", text).splitlines()
     ours = [line for line in map(str.strip, lines) if line.startswith("sordini.")]
+    if refused:
+        ours = [line for line in ours if refused in line]  # A sentence of ours has the place, too.
+        ours = ours or [f": the object store {refused}"]
     if ours:
         return _shortened(ours[-1].partition(": ")[2] or ours[-1])
     if raised := _raised(lines):

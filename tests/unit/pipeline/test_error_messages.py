@@ -72,3 +72,14 @@ def test_a_mistake_of_ours_is_not_put_into_words() -> None:
 
 def test_a_line_has_an_end() -> None:
     assert len(root_cause_of("x" * 10_000)) == LETTERS_MAX + len(" ...")
+
+
+def test_what_a_store_refuses_is_named_with_its_place_where_a_sentence_of_ours_has_it() -> None:
+    code = "obstore.exceptions.PermissionDeniedError: 403 Forbidden: <Code>AccessDenied</Code>"
+    ours = "sordini.pipeline.jobs.state_files.StateError: s3://lake/state/done.json refuses access: the credentials lack a permission for it (get, put, list or delete)"
+    stack = (
+        f"Traceback (most recent call last):\n  File x\n{code}\n\nTraceback (most recent call last):\n{ours}\n\tat java"
+    )
+    assert root_cause_of(stack) == ours.partition(": ")[2]
+    assert root_cause_of(f"{stack}\nsordini.pipeline.errors.PipelineError: later") == ours.partition(": ")[2]
+    assert root_cause_of(code).startswith("the object store refuses access: the credentials lack a permission")
