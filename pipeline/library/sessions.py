@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 TIME_ZONE: Final = "spark.sql.session.timeZone"
 UTC: Final = "UTC"
+_STARTING: Final = threading.Lock()
+_OURS: Final[dict[str, int]] = {}
+"""Sessions that were started here, and how many calls use each."""
 _LENDING: Final = threading.Lock()
 _LENT: Final[dict[str, tuple[str, int]]] = {}
 """Sessions with calls under way: the time zone that each had before, and how many they are."""
@@ -30,23 +33,36 @@ _LENT: Final[dict[str, tuple[str, int]]] = {}
 def spark_session(*jobs: Job, master: str = "", log: Path | None = None) -> Iterator[SparkSession]:
     """A Spark for these jobs, for several calls: the program's active session, or else a new one.
 
-    A new one has the settings of the jobs' section `spark` and is stopped at the end; `master` goes before theirs. What
-    it writes to standard error goes to the file `log`, if one is given. Raises PipelineError.
+    A new one has the settings of the jobs' section `spark`; `master` goes before theirs. It is stopped at the end, or
+    at that of the last call, in another thread, which has found it. What it writes to standard error goes to the file
+    `log`, if one is given. Raises PipelineError.
     """
     from sordini.pipeline.jobs.session import check_installed, close_session, open_session
 
     with pipeline_errors():
         check_installed(jobs)
-        active = active_session()
-        session = open_session(jobs, master, log) if active is None else active
-    if active is not None:
-        with lent(active):
-            yield active
-        return
+        with _STARTING:
+            session = active_session()
+            is_new = session is None
+            if session is None:
+                session = open_session(jobs, master, log)
+            key = _key_of(session)
+            is_ours = is_new or key in _OURS
+            if is_ours:
+                _OURS[key] = _OURS.get(key, 0) + 1
     try:
-        yield session
+        if is_new:
+            yield session
+        else:
+            with lent(session):
+                yield session
     finally:
-        close_session(session)
+        if is_ours:
+            with _STARTING:
+                _OURS[key] -= 1
+                if not _OURS[key]:
+                    del _OURS[key]
+                    close_session(session)
 
 
 @contextmanager

@@ -291,11 +291,19 @@ def test_two_calls_of_one_program_each_start_and_end_a_spark_of_their_own(
         f"job = Job.of(name='two', source={{'bootstrap': '{bootstrap}', 'topics': ['{topic}']}}, sink={{'location': 't'}})\n"
         "print(load(job).rows, SparkContext._active_spark_context)\n"
         "print(load(job).rows, SparkContext._active_spark_context)\n"
+        "from threading import Thread\n"
+        "found = []\n"
+        "jobs = [Job.of(name=f'of-{n}', source={'bootstrap': job.source.bootstrap, 'topics': job.source.topics},\n"
+        "               sink={'location': f't{n}'}) for n in range(2)]\n"
+        "threads = [Thread(target=lambda job=job: found.append(load(job).rows)) for job in jobs]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+        "print(found, SparkContext._active_spark_context)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.stdout == "2 None\n0 None\n", done.stderr[-2000:]
+    assert done.stdout == "2 None\n0 None\n[2, 2] None\n", done.stderr[-2000:]
 
 
 @pytest.mark.long
