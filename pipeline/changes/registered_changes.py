@@ -57,7 +57,8 @@ def registered_changes(
     if is_plain:
         changes = envelope.plain_changes(found)
     else:
-        changes = envelope.debezium_changes(found, _facts(keys), has_sequence=has_sequence)
+        known = [key.name for key in keys if any(key.name == field.name for field in schema.fields)]
+        changes = envelope.debezium_changes(found, _facts(known), has_sequence=has_sequence)
     part, read = sql.col(CHANGE)["part"], sql.col(ENVELOPE)
     with_key = changes.withColumn(
         _KEY,
@@ -83,13 +84,14 @@ def column_of(number: int) -> Column:
     return sql.col(ENVELOPE)[_TAKEN.format(number)]
 
 
-def _facts(keys: Sequence[Key]) -> Facts:
+def _facts(keys: Sequence[str]) -> Facts:
+    """Of the keys that rows have; those that a transform makes are in no envelope."""
     from pyspark.sql import functions as sql
 
     found = sql.col(ENVELOPE)
     before, after = found[BEFORE], found[AFTER]
-    has_keys = all_of(before[key.name].isNotNull() for key in keys)
-    same = all_of(sql.coalesce(before[key.name] == after[key.name], sql.lit(True)) for key in keys)
+    has_keys = all_of([sql.lit(bool(keys)), *(before[name].isNotNull() for name in keys)])
+    same = all_of([sql.lit(True), *(sql.coalesce(before[name] == after[name], sql.lit(True)) for name in keys)])
     return Facts(
         is_null=sql.col("value").isNull(),
         op=found["op"],

@@ -14,12 +14,13 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from sordini.pipeline.errors import PipelineError
+from sordini.pipeline.jobs.batch_writer import decode
 from sordini.pipeline.jobs.job import Job
 from sordini.pipeline.jobs.load import load
 from sordini.testing import Kafka, make_kafka
 from tests.pipeline.test_jobs import a_job, run_load
 from tests.pipeline.test_jobs_upserts import reasons, rows
-from tests.support.debezium_avro import envelope, key_schema, optional, value_schema
+from tests.support.debezium_avro import envelope, framed, key_schema, optional, value_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,6 +167,24 @@ def test_columns_follow_the_rows_of_the_envelopes_and_a_registry_that_is_down_lo
     list(load(job, spark, lambda: False, said.append))
     assert said == ["batch 1 was begun by an earlier run and is repeated"]
     assert rows(job, "id", "full_name", "age", "city") == [(2, "Bo", 2**40, "Bern"), (3, "Cy", 3, None)]
+
+
+@pytest.mark.slow
+def test_keys_that_a_transform_makes_are_those_of_a_deletion_s_key(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "people.avsc").write_text(PERSON)
+    (tmp_path / "key.avsc").write_text(KEY)
+    text = JOB.replace("registry: {url: 'URL', wait: 1 second}", "schemas: {1: people.avsc, 2: key.avsc}")
+    text = text.replace("SCHEMA", SCHEMA).replace("keys: id", "keys: shop_id") + "transform: shops:with_shop_id\n"
+    job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", text)
+    values = [
+        (None, envelope("u", 1, person(2, "Bo"), person(1, "Ada"))),
+        (framed(KEY, {"id": 3}, 2), envelope("d", 2, person(3, None))),
+    ]
+    data = [(key, framed(PERSON, value, 1), "t", 0, at) for at, (key, value) in enumerate(values)]
+    columns = "key binary, value binary, topic string, partition int, offset bigint"
+    records = spark.createDataFrame(data, columns).selectExpr("*", "timestamp'2026-11-22 00:00:00' as timestamp")
+    found = decode(job, records).rows().select("id", "_deleted", "lsn").collect()
+    assert sorted(map(tuple, found)) == [(1, False, 1), (3, True, 2)]
 
 
 @pytest.mark.slow
