@@ -212,6 +212,7 @@ console: .venv/.installed-dev
 pipeline: .venv/.installed-dev
 	@$(PYTHON) scripts/outside.py tests
 	@$(PYTHON) scripts/outside.py iceberg
+	@$(PYTHON) scripts/outside.py delta
 	@$(PYTHON) scripts/outside.py unbounded-spark
 	SORDINI_PIPELINE=all SORDINI_PART=all $(BIN)/python -m pytest tests/pipeline $(ARGS)
 

@@ -26,7 +26,7 @@ from confluent_kafka import Producer
 
 from bench.client import ROOT
 from bench.sides import Say
-from tests.outside.needs import need_delta
+from tests.outside.needs import need_delta_s3
 from tests.outside.processes import SordiniProcess
 from tests.outside.s3_server import KEYS as STORE_KEYS
 from tests.outside.s3_server import REGION, S3Server
@@ -121,7 +121,7 @@ def _row(name: str, stream: Stream, directory: Path, store: S3Server | None, rou
 def note() -> str:
     return (
         "One topic, one source, local[2], medians, each side in fresh sessions. Again: "
-        f"`make bench ARGS='--only {PART}'` after `python3 scripts/outside.py delta`."
+        f"`make bench ARGS='--only {PART}'` after `python3 scripts/outside.py delta-s3`."
     )
 
 
@@ -148,7 +148,7 @@ def fill(bootstrap: str, keys: int, changes: int) -> int:
 
 
 def run(side: str, stream: Stream, folder: Path, store: S3Server | None) -> Took:
-    packages, jars = need_delta()
+    packages, jars = need_delta_s3()
     spark = {**SETTINGS, "spark.jars": ",".join(map(str, jars)), "spark.local.dir": str(folder)}
     environment = {**os.environ, "PYTHONPATH": str(packages), "PYSPARK_PYTHON": sys.executable}
     location, storage = str(folder / "people"), {}

@@ -13,7 +13,8 @@
     python3 scripts/outside.py spark 4.2.0      an older PySpark in an environment of its own; about a minute and 500 MB
     python3 scripts/outside.py connector        the four jars of Spark's own Kafka source; 10 MB
     python3 scripts/outside.py registry-client  Confluent's Java client of a registry, as Flink carries it; 23 MB
-    python3 scripts/outside.py delta            the connectors of Delta and S3, and the PySpark they are for; 1.2 GB
+    python3 scripts/outside.py delta            Delta's own connector, and the PySpark it is for; 500 MB
+    python3 scripts/outside.py delta-s3         as `delta`, with Hadoop's file system for S3; 1.2 GB
     python3 scripts/outside.py iceberg          Iceberg's own engine for Spark, and the PySpark that it is for; 550 MB
     python3 scripts/outside.py franz-go         the tests' Go clients, into the module cache of a Go that is installed
     python3 scripts/outside.py quixstreams      Quix Streams with all that it needs, in an environment; 150 MB
@@ -75,6 +76,7 @@ from scripts.orchestrators import fetch_orchestrators
 from scripts.spark_programs import (
     fetch_connector,
     fetch_delta,
+    fetch_delta_s3,
     fetch_iceberg,
     fetch_iceberg_rest,
     fetch_spark,
@@ -369,6 +371,7 @@ PARTS: Final[Mapping[str, Callable[[], None]]] = {
     "registry-client": fetch_registry_client,
     "iceberg": fetch_iceberg,
     "delta": fetch_delta,
+    "delta-s3": fetch_delta_s3,
     "unbounded-spark": fetch_unbounded_spark,
     "franz-go": fetch_franz_go,
     "quixstreams": fetch_quixstreams,

@@ -29,10 +29,17 @@ def fetch_iceberg() -> None:
 
 
 def fetch_delta() -> None:
-    """Delta's connector with the PySpark that it is for, and what both reach a bucket by."""
+    """Delta's connector with the PySpark that it is for."""
     install_programs(("java", "mvn"))
     fetch_spark(versions.OLDEST_PYSPARK)
-    for coordinate in (*versions.DELTA_JARS, *versions.S3A_JARS):
+    for coordinate in versions.DELTA_JARS:
+        fetch_jar(SPARK / "delta" / "lib", coordinate)
+
+
+def fetch_delta_s3() -> None:
+    """Delta's connector, and what it reaches a bucket by."""
+    fetch_delta()
+    for coordinate in versions.S3A_JARS:
         fetch_jar(SPARK / "delta" / "lib", coordinate)
 
 

@@ -224,11 +224,19 @@ def need_iceberg() -> tuple[Path, list[Path]]:
 
 
 def need_delta() -> tuple[Path, list[Path]]:
-    """The packages of the older PySpark's environment; the jars of Delta's connector, and of S3 for Hadoop, for it."""
+    """The packages of the older PySpark's environment, and the jars of Delta's connector for it."""
     packages = need_spark()
-    jars, are_there = jars_in(SPARK / "delta" / "lib", (*DELTA_JARS, *S3A_JARS))
+    jars, are_there = jars_in(SPARK / "delta" / "lib", DELTA_JARS)
     need(are_there, "Delta's connector", "`python3 scripts/outside.py delta` fetches it")
     return packages, jars
+
+
+def need_delta_s3() -> tuple[Path, list[Path]]:
+    """As `need_delta`, with the jars by which that PySpark reaches a bucket."""
+    packages, jars = need_delta()
+    more, are_there = jars_in(SPARK / "delta" / "lib", S3A_JARS)
+    need(are_there, "S3 for Hadoop", "`python3 scripts/outside.py delta-s3` fetches it")
+    return packages, [*jars, *more]
 
 
 def need_connector() -> list[Path]:

@@ -59,7 +59,7 @@ DELTA_JARS = (
     "io.unitycatalog:unitycatalog-client:0.6.0",
     "io.unitycatalog:unitycatalog-hadoop:0.6.0",
 )
-"""Delta's connector for the PySpark that is OLDEST_PYSPARK: the benchmark of upserts compares with its MERGE."""
+"""Delta's connector for the PySpark that is OLDEST_PYSPARK: tests change tables by it, and a benchmark measures its MERGE."""
 S3A_JARS = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.awssdk:bundle:2.35.4",

@@ -39,6 +39,10 @@ class Counted(DeltaLake):
         self._folder_of = Path(location)
         self.counting = Counting(location)
 
+    def renew_keys(self) -> None:
+        """As a provider of an object store's keys does it from time to time."""
+        self._access = Access(options={"timeout": "20s"})
+
     def _file_system(self) -> FileSystem:
         return PyFileSystem(FSSpecHandler(self.counting))
 
@@ -87,3 +91,15 @@ def test_expired_commits_are_looked_for_with_one_commit_of_twenty_as_that_lists_
             removed_at.append(number + 1)  # The version.
         kept = now
     assert removed_at == [20, 40, 60]
+
+
+def test_with_new_keys_of_an_object_store_neither_log_nor_index_is_read_again(tmp_path: Path) -> None:
+    table = Counted(str(tmp_path / "events"))
+    for number in range(3):
+        table.upsert(frame(range(4), _deleted=False), number, Upsert(("id",)))
+    table.renew_keys()
+    table.counting.opened.clear()
+    table.upsert(frame(range(4), _deleted=False), 3, Upsert(("id",)))
+    staged = [path for path in table.counting.opened if path.startswith("part-")]
+    assert [path for path in table.counting.opened if path.startswith("_delta_log/")] == [f"_delta_log/{2:020}.json"]
+    assert len(staged) == 2, "the files of the batch alone"

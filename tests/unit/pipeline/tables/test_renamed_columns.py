@@ -102,3 +102,16 @@ def test_rows_with_the_new_names_are_written_beside_those_with_the_former_ones(l
     assert [(row["id"], row["label"], row["who"]["given"]) for row in rows] == [
         (number, f"n{number}", "x") for number in range(3)
     ]
+
+
+def test_a_column_that_was_dropped_comes_back_with_the_next_rows_that_have_it(location: str) -> None:
+    table = open_table("iceberg", location, app_id="app")
+    table.upsert(frame(0), 0, Upsert(("id",)))
+    catalog = SqlCatalog("sordini", uri=f"sqlite:///{location}/catalog.db", warehouse=f"file://{location}")
+    with catalog.load_table("default.events").update_schema() as change:
+        change.delete_column("name")
+    catalog.close()
+    assert "name" not in plain_rows("iceberg", location).column_names
+    table.upsert(frame(1), 1, Upsert(("id",)))
+    rows = plain_rows("iceberg", location).to_pylist()
+    assert {row["id"]: row["name"] for row in rows} == {0: "n0", 1: "n1"}
