@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from sordini.pipeline.changes.envelope import AFTER
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.schemas.envelope_inference import ChangesProposal, changes_proposal, key_names
+from sordini.pipeline.schemas.fields import Field
 from sordini.pipeline.schemas.inference import Proposal, infer, schema_ids, written_fields
 from sordini.pipeline.schemas.kept_schemas import KeptSchemas, RegistryUnavailable, UnknownId
 from sordini.pipeline.schemas.registered_columns import (
@@ -88,7 +89,7 @@ def proposal(topic: str, records: list[Sampled], registry: RegistrySettings | No
     else:
         seen.append(f"the columns are those of the versions of {topic}-value, and follow them")
         columns = tuple(field.name for field in schema.fields)
-        changes = _changes(schemas, topic, keys, versions[-1], columns) if within else None
+        changes = _changes(schemas, topic, keys, versions[-1], schema.fields) if within else None
         said = changes.seen if changes else ()
         return Proposal("schema_id_prefix", (), (*seen, *said), changes, columns), True
     sources = []
@@ -101,13 +102,12 @@ def proposal(topic: str, records: list[Sampled], registry: RegistrySettings | No
         return infer(values, keys), False
     within = AFTER if is_envelope(sources[-1]) else ""
     found = schema_of_versions(topic, [source for source in sources if is_envelope(source) == bool(within)], within)
-    columns = tuple(field.name for field in found.fields)
-    changes = _changes(schemas, topic, keys, sources[-1], columns) if within else None
+    changes = _changes(schemas, topic, keys, sources[-1], found.fields) if within else None
     return Proposal("schema_id_prefix", found.fields, (*seen, *(changes.seen if changes else ())), changes), False
 
 
 def _changes(
-    schemas: KeptSchemas, topic: str, keys: list[bytes | None], envelope: SchemaSource, columns: tuple[str, ...]
+    schemas: KeptSchemas, topic: str, keys: list[bytes | None], envelope: SchemaSource, fields: tuple[Field, ...]
 ) -> ChangesProposal:
     """How envelopes are upserted: by the fields of the records' keys, as their own schema has them."""
     names: tuple[str, ...] = key_names(keys)
@@ -117,7 +117,7 @@ def _changes(
     for schema_id in () if names else sorted(ids):
         with suppress(PipelineError, UnknownId):
             names = tuple(field.name for field in schema_of_source(schemas.source_of(schema_id), "key").fields)
-    return changes_proposal(names, names_within(envelope, "source"), columns)
+    return changes_proposal(names, names_within(envelope, "source"), fields)
 
 
 def job_file(topic: str, bootstrap: str, found: Proposal, registry: Mapping[str, str], sink: str) -> str:

@@ -13,9 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from sordini.pipeline.schemas.connect_names import connect_fields
 from sordini.pipeline.schemas.fields import Field
+from sordini.pipeline.schemas.kinds import ListOf, MapOf, StructOf
 
 _SEQUENCES: Final = ({"lsn": "long"}, {"file": "string", "pos": "long"})
 """Names in `source`, and their kinds."""
+_NO_KEYS: Final = (ListOf, MapOf, StructOf)
+_INEXACT: Final = frozenset({"float", "double"})
 _OPS: Final = frozenset("crudt")
 
 
@@ -69,17 +72,19 @@ def key_names(keys: Iterable[bytes | None]) -> tuple[str, ...]:
     return ()
 
 
-def changes_proposal(keys: Sequence[str], source: Iterable[str], fields: Sequence[str]) -> ChangesProposal:
-    """From the names in records' keys, in `source`, and in the rows."""
+def changes_proposal(keys: Sequence[str], source: Iterable[str], fields: Sequence[Field]) -> ChangesProposal:
+    """From the names in records' keys, in `source`, and the fields of rows, of which there is at least one."""
     there, seen = set(source), ["the values are changes in Debezium's envelope"]
-    known = tuple(name for name in keys if name in fields)
+    can_be = [each.name for each in fields if not isinstance(each.type, _NO_KEYS) and each.kind not in _INEXACT]
+    known = tuple(name for name in keys if name in can_be)
     if not known:
-        guess = next((name for name in fields if name.lower() == "id"), fields[0] if fields else "id")
+        guess = next((name for name in can_be if name.lower() == "id"), (can_be or [fields[0].name])[0])
         known = (guess,)
         seen.append(f"records' keys do not name the columns that identify a row: sink.keys is a guess ({guess})")
     for kinds in _SEQUENCES:
         if there >= set(kinds):
-            names = {name: name if name not in fields else f"source_{name}" for name in kinds}
+            taken = {each.name.lower() for each in fields}
+            names = {name: name if name not in taken else f"source_{name}" for name in kinds}
             columns = {column: f"source.{name} {kinds[name]}" for name, column in names.items()}
             return ChangesProposal(known, tuple(columns), columns, tuple(seen))
     seen.append("`source` has no position that all records have: the order of the topic is that of the changes")

@@ -64,8 +64,9 @@ def infer(values: Sequence[bytes | None], keys: Iterable[bytes | None] = ()) -> 
     if given and len(objects) >= SHARE * len(given):
         seen.append(f"{len(objects)} of {len(given)} values are JSON objects")
         envelopes = [found for found in map(opened, objects) if found is not None]
-        if len(envelopes) >= SHARE * len(objects):
-            return _of_envelopes(objects, envelopes, keys, seen)
+        fields = schema_fields(objects) or _fields(rows_of(envelopes), 0)
+        if fields and len(envelopes) >= SHARE * len(objects):
+            return _of_envelopes(fields, envelopes, keys, seen)
         return _with_columns("json", _fields(objects, 0), seen)
     pairs = [found for found in map(_pairs, given) if found is not None]
     if given and len(pairs) >= SHARE * len(given):
@@ -81,12 +82,11 @@ def infer(values: Sequence[bytes | None], keys: Iterable[bytes | None] = ()) -> 
 
 
 def _of_envelopes(
-    objects: Sequence[Mapping[str, Any]],
+    fields: tuple[Field, ...],
     envelopes: Sequence[Mapping[str, Any]],
     keys: Iterable[bytes | None],
     seen: Sequence[str],
 ) -> Proposal:
-    fields = schema_fields(objects) or _fields(rows_of(envelopes), 0)
     sources = (each.get("source") for each in envelopes)
     names = [
         name for source in sources if isinstance(source, dict) for name, value in source.items() if value is not None
@@ -94,7 +94,7 @@ def _of_envelopes(
     # A column's name may differ from the one in the row.
     columns = {source: field.name for field in fields for source in field.sources or (field.name,)}
     wanted = [columns.get(name, name) for name in key_names(keys)]
-    changes = changes_proposal(wanted, names, [field.name for field in fields])
+    changes = changes_proposal(wanted, names, fields)
     return Proposal("json", fields, (*seen, *changes.seen), changes)
 
 

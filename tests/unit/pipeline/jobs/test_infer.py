@@ -168,6 +168,17 @@ def test_objects_with_an_op_and_no_rows_are_no_envelopes() -> None:
     assert infer([b'{"payload": {"op": "c", "after": {"id": 1}}}']).changes is None
 
 
+def test_a_guess_is_a_column_that_can_be_a_key_and_envelopes_without_a_row_propose_nothing(tmp_path: Path) -> None:
+    objects = [change("c", {"lsn": 1}, None, {"at": 1.5, "tags": ["a"], "place": {"zip": "1"}, "name": "n", "LSN": 1})]
+    job, _ = upserting(tmp_path, objects, [b'{"at": 1.5}'])
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    assert (job.sink.upsert.keys, job.sink.upsert.sequence) == (("name",), ("source_lsn",))
+    job, _ = upserting(tmp_path, [change("d", {"lsn": 1}, None, None)], [b"1"])
+    assert job.sink is not None
+    assert job.sink.upsert is None
+
+
 def test_a_key_whose_name_is_none_of_a_column_is_the_column_that_has_its_values(tmp_path: Path) -> None:
     objects = [change("c", {"lsn": 1}, None, {"member id": 7, "id": 1})]
     job, _ = upserting(tmp_path, objects, [b'{"member id": 7}'])
