@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, batch_of, in_tasks, open_sink_table
-from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
+from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.load import find_pending, known_ids, started_at
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
@@ -43,21 +43,18 @@ def aggregate(
     gate: BatchGate | None = None,
 ) -> None:
     """Run the queries of these aggregates until they end; see `stream`. Raises PipelineError."""
-    gate = gate or BatchGate()
-    with ExitStack() as held:
-        running: list[streaming_queries.Running] = []
-        try:
-            for one in wanted:
-                state = state_of(job, one)
-                held.enter_context(state.locked())
-                starter = _Starter(job, one, spark, state, notice)
-                running.append(starter.start(held, available_now=available_now, on_batch=on_batch, gate=gate))
-        except BaseException:  # All of them - raised again, once what runs has been brought to its end.
-            gate.shut()
-            streaming_queries.run(running, gate)
-            raise
-        held.enter_context(stop_on_signals(gate))
-        streaming_queries.run(running, gate)
+    shared = gate or BatchGate()
+
+    def query(one: Aggregate) -> streaming_queries.Query:
+        state = state_of(job, one)
+
+        def start(held: ExitStack) -> streaming_queries.Running:
+            starter = _Starter(job, one, spark, state, notice)
+            return starter.start(held, available_now=available_now, on_batch=on_batch, gate=shared)
+
+        return state, start
+
+    streaming_queries.run_all(map(query, wanted), shared)
 
 
 def state_of(job: Job, aggregate: Aggregate) -> StateFolder:

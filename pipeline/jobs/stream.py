@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints, streaming_queries
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, reader_options
-from sordini.pipeline.jobs.graceful_stop import BatchGate, stop_on_signals
+from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.job import SourceFormat
 from sordini.pipeline.jobs.load import begin, distance, finish, known_ids
 from sordini.pipeline.jobs.missing_rows import records_after
@@ -44,21 +43,19 @@ def stream(
 
     `on_batch` is called after every batch, in the query's thread. Raises PipelineError.
     """
-    gate = gate or BatchGate()
-    with ExitStack() as held:
-        running: list[streaming_queries.Running] = []
-        try:
-            for job in jobs:
-                state = job_state(job)
-                held.enter_context(state.locked())
-                start = partial(_start, job, spark, state, held)
-                running.append(start(available_now=available_now, on_batch=on_batch, notice=notice, gate=gate))
-        except BaseException:  # All of them - raised again, once what runs has been brought to its end.
-            gate.shut()
-            streaming_queries.run(running, gate)
-            raise
-        held.enter_context(stop_on_signals(gate))
-        streaming_queries.run(running, gate)
+    shared = gate or BatchGate()
+
+    def query(job: Job) -> streaming_queries.Query:
+        state = job_state(job)
+
+        def start(held: ExitStack) -> streaming_queries.Running:
+            return _start(
+                job, spark, state, held, available_now=available_now, on_batch=on_batch, notice=notice, gate=shared
+            )
+
+        return state, start
+
+    streaming_queries.run_all(map(query, jobs), shared)
 
 
 def _start(

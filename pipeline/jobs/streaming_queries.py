@@ -7,14 +7,15 @@ Queries are started one after the other, as their processes would delay each oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sordini.pipeline.error_messages import root_cause_of
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.checkpoint_mirror import CheckpointMirror
 from sordini.pipeline.jobs.checkpoints import Checkpoint
-from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped
+from sordini.pipeline.jobs.graceful_stop import BatchGate, Stopped, stop_on_signals
 from sordini.pipeline.jobs.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -95,6 +96,29 @@ def start(
     running = Running(writer.start, mirror)
     settle(running, gate)
     return running
+
+
+Query = tuple[StateFolder, Callable[[ExitStack], Running]]
+"""The state that a query locks, and what starts it; what that enters into the stack is held until all have ended."""
+
+
+def run_all(queries: Iterable[Query], gate: BatchGate) -> None:
+    """Start queries one after the other, and wait as `run` does; SIGTERM and Ctrl-C shut the gate.
+
+    When one does not start, those before it are stopped between two batches first. Raises PipelineError.
+    """
+    with ExitStack() as held:
+        running: list[Running] = []
+        try:
+            for state, begin in queries:
+                held.enter_context(state.locked())
+                running.append(begin(held))
+        except BaseException:  # All of them - raised again, once what runs has been brought to its end.
+            gate.shut()
+            run(running, gate)
+            raise
+        held.enter_context(stop_on_signals(gate))
+        run(running, gate)
 
 
 def run(running: Sequence[Running], gate: BatchGate) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.graceful_stop import BatchGate
-from sordini.pipeline.jobs.streaming_queries import STARTS_MAX, Running, run, settle
+from sordini.pipeline.jobs.state_folder import StateError, StateFolder
+from sordini.pipeline.jobs.streaming_queries import STARTS_MAX, Running, run, run_all, settle
 
 NOT_UP = "[STREAM_FAILED] ... Python worker failed to connect back."
 
@@ -114,3 +117,37 @@ def test_nothing_is_started_again_once_the_end_was_asked_for() -> None:
     with pytest.raises(PipelineError):
         run([Running(begin)], gate)
     assert len(left) == 1
+
+
+def test_queries_run_with_their_states_locked_until_all_have_ended(tmp_path: Path) -> None:
+    first, second = (StateFolder(str(tmp_path / name)) for name in ("first", "second"))
+    held: list[str] = []
+
+    def begin(stack: ExitStack) -> Running:
+        for state in (first, second):
+            with pytest.raises(StateError), state.locked():
+                raise AssertionError
+            held.append(state.location)
+        stack.callback(held.clear)
+        return Running(lambda: Query(None, looks=3))  # type: ignore[arg-type,return-value]
+
+    run_all([(first, lambda _: Running(lambda: Query(None))), (second, begin)], BatchGate())  # type: ignore[arg-type,return-value]
+    assert held == [], "what a query held is left at the end"
+    with first.locked(), second.locked():
+        pass
+
+
+def test_a_query_that_does_not_start_ends_those_before_it_and_leaves_their_states(tmp_path: Path) -> None:
+    first, second = (StateFolder(str(tmp_path / name)) for name in ("first", "second"))
+    query, gate = Query(None, looks=1_000), BatchGate()
+
+    def refused(_: ExitStack) -> Running:
+        assert query.isActive
+        raise PipelineError("no such table")
+
+    with pytest.raises(PipelineError, match="no such table"):
+        run_all([(first, lambda _: Running(lambda: query)), (second, refused)], gate)  # type: ignore[arg-type,return-value]
+    assert gate.is_shut
+    assert not query.isActive
+    with first.locked(), second.locked():
+        pass
