@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sordini.pipeline.changes import json_changes, registered_changes
 from sordini.pipeline.changes.envelope import CHANGE, DELETION, KEY, NOTHING, REFUSED, Envelope
 from sordini.pipeline.changes.keys import keys_of
+from sordini.pipeline.changes.unavailable import UNSENT, unavailable
 from sordini.pipeline.schemas import decoding
 from sordini.pipeline.schemas.decoding import DEAD, Decoded
 from sordini.pipeline.schemas.fields import Field, Schema
@@ -60,7 +61,7 @@ def from_json_changes(
     taken = {name: json_changes.column_of(path, each) for name, (path, each) in columns.from_envelope.items()}
     # Where it says no more than that, something else is missing.
     says_more = ~decoded.reason.isin(NO_FIT, NULL)
-    return _changes(decoded._replace(reason=sql.when(says_more, decoded.reason)), schema, columns, taken)
+    return _changes(decoded._replace(reason=sql.when(says_more, decoded.reason)), schema, kind, columns, taken)
 
 
 def from_registered_changes(
@@ -85,7 +86,7 @@ def from_registered_changes(
     is_dead = sql.col(REASON).isNotNull()
     decoded = Decoded(changes.withColumn(DEAD, is_dead), names, kept, sql.col(REASON), prefix=prefix)
     taken = {name: registered_changes.column_of(number) for number, name in enumerate(columns.from_envelope)}
-    return _changes(decoded, schema, columns, taken)
+    return _changes(decoded, schema, kind, columns, taken)
 
 
 def _lax(schema: Schema) -> Schema:
@@ -93,7 +94,9 @@ def _lax(schema: Schema) -> Schema:
     return replace(schema, fields=tuple(replace(each, is_required=False) for each in schema.fields))
 
 
-def _changes(decoded: Decoded, schema: Schema, columns: ChangeColumns, taken: Mapping[str, Column]) -> Decoded:
+def _changes(
+    decoded: Decoded, schema: Schema, kind: Envelope, columns: ChangeColumns, taken: Mapping[str, Column]
+) -> Decoded:
     """The rows of decoded changes, by what they are; DEAD says so far that the values of a change could not be read."""
     from pyspark.sql import functions as sql
 
@@ -108,11 +111,14 @@ def _changes(decoded: Decoded, schema: Schema, columns: ChangeColumns, taken: Ma
         **{name: value.isNull() for name, value in taken.items() if name in columns.sequence},
         **{name: values[name].isNull() for name in columns.sequence if name in values},
     }
-    absent = _any(list(missing.values()))
+    unsent = unavailable(schema, values) if kind is Envelope.DEBEZIUM else {}
+    unsent = {name: has_placeholder & ~is_deletion for name, has_placeholder in unsent.items()}
+    absent = _any([*missing.values(), *(sql.coalesce(each, sql.lit(False)) for each in unsent.values())])
     is_something = change["kind"] != NOTHING
     is_dead = sql.coalesce(is_something & (sql.col(DEAD) | (change["kind"] == REFUSED) | absent), sql.lit(False))
     misfit = sql.when(sql.col(DEAD), decoded.reason)
-    reason = sql.coalesce(change["reason"], misfit, _no_key(change), _said(missing), sql.lit("is no change"))
+    said = (_names(missing, " is missing"), sql.concat(_names(unsent), sql.lit(f": {UNSENT}")))
+    reason = sql.coalesce(change["reason"], misfit, _no_key(change), *said, sql.lit("is no change"))
     return decoded._replace(
         frame=frame.withColumn(DEAD, is_dead),
         more={name: sql.col(_FROM_ENVELOPE)[name] for name in (DELETED, *taken)},
@@ -136,8 +142,9 @@ def _any(conditions: Sequence[Column]) -> Column:
     return reduce(lambda one, other: one | other, conditions, sql.lit(False))
 
 
-def _said(missing: Mapping[str, Column]) -> Column:
+def _names(conditions: Mapping[str, Column], more: str = "") -> Column:
+    """The names for which a condition is true, each with `more` behind it; null where there is none."""
     from pyspark.sql import functions as sql
 
-    reported = (sql.when(is_missing, f"{name} is missing") for name, is_missing in missing.items())
-    return sql.nullif(sql.concat_ws(", ", *reported), sql.lit(""))
+    named = (sql.when(condition, f"{name}{more}") for name, condition in conditions.items())
+    return sql.nullif(sql.concat_ws(", ", *named), sql.lit(""))

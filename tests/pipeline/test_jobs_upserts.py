@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from sordini.pipeline.changes.unavailable import PLACEHOLDER, UNSENT
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs.audit import counts_of
 from sordini.pipeline.jobs.backfill import Range, backfill
@@ -23,7 +25,7 @@ from tests.pipeline.test_jobs import a_job, run_load, run_stream
 from tests.pipeline.topics import KafkaAdminClient  # noqa: F401 - Its import hides kafka-python's warning.
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sordini.pipeline.jobs.job import Job
 
@@ -114,6 +116,7 @@ CHANGES: list[Record] = [
     ({"id": 4}, envelope("c", None, None, ada(4, 4))),
     ({"id": 4}, b"no JSON"),
     ({"id": 5}, envelope("c", 10, None, ada(5, 5))),
+    ({"id": 5}, envelope("u", 11, None, {"id": 5, "name": PLACEHOLDER, "age": 6})),
 ]
 LEFT = [(1, "Ada", 31), (5, "Ada", 5), (30, "Di", 3)]
 REASONS = [
@@ -124,6 +127,7 @@ REASONS = [
     (16, "name is missing"),
     (17, "lsn is missing"),
     (18, "no change of Debezium's: it has no op"),
+    (20, f"name: {UNSENT}"),
 ]
 
 
@@ -133,7 +137,7 @@ def test_a_table_follows_the_changes_of_a_database_and_each_that_cannot_be_is_a_
     job = made(JOB)
     produce(job, CHANGES)
     batches = run_load(job, spark)
-    assert [(batch.records, batch.dead) for batch in batches] == [(11, 0), (9, 7)]
+    assert [(batch.records, batch.dead) for batch in batches] == [(11, 0), (10, 8)]
     assert rows(job, "id", "name", "age") == LEFT
     assert reasons(job) == REASONS
     assert [place.lag for place in status(job)] == [0]
@@ -234,8 +238,35 @@ def test_a_key_that_is_read_from_another_place_moves_and_is_deleted_too(spark: S
     assert found == [("7", True), ("w", True), ("x", True), ("y", False), ("z", True)]
 
 
+@pytest.mark.slow
+def test_a_value_that_the_database_did_not_send_replaces_none_whatever_its_kind(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    more = "data: binary, tags: list<string>, more: 'map<string,string>', age: int"
+    job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", JOB.replace("age: int", more))
+    unsent: list[dict[str, object]] = [
+        {"data": b64encode(PLACEHOLDER.encode()).decode()},
+        {"tags": [PLACEHOLDER]},
+        {"more": {PLACEHOLDER: PLACEHOLDER}},
+        {"data": "eA==", "name": PLACEHOLDER, "tags": [PLACEHOLDER]},
+    ]
+    sent = {"data": "eA==", "tags": [PLACEHOLDER, "a"], "more": {"a": PLACEHOLDER}, "age": 1}
+    values: list[Record] = [
+        *((None, envelope("u", 1, None, ada(1) | each)) for each in unsent),
+        (None, envelope("u", 1, None, ada(1, key=7) | sent)),
+        (None, envelope("d", 1, ada(1, key=8) | unsent[3], None)),
+    ]
+    assert decoded_rows(spark, job, values) == [(7, False), (8, True)]
+    dead = sorted(row.reason for row in decode(job, records_of(spark, values)).dead_letters().collect())
+    assert dead == sorted(f"{names}: {UNSENT}" for names in ("data", "tags", "more", "name, tags"))
+
+
 def decoded_rows(spark: SparkSession, job: Job, values: Sequence[Record]) -> list[tuple[Any, ...]]:
     """The keys of the changes, and whether they are deletions, in some order."""
+    return sorted(map(tuple, decode(job, records_of(spark, values)).rows().select("id", "_deleted").collect()))
+
+
+def records_of(spark: SparkSession, values: Sequence[Record]) -> DataFrame:
     data = [
         (
             key if key is None or isinstance(key, bytes) else json.dumps(key).encode(),
@@ -247,5 +278,4 @@ def decoded_rows(spark: SparkSession, job: Job, values: Sequence[Record]) -> lis
         for at, (key, value) in enumerate(values)
     ]
     columns = "key binary, value binary, topic string, partition int, offset bigint"
-    records = spark.createDataFrame(data, columns).selectExpr("*", "timestamp'2026-11-22 00:00:00' as timestamp")
-    return sorted(map(tuple, decode(job, records).rows().select("id", "_deleted").collect()))
+    return spark.createDataFrame(data, columns).selectExpr("*", "timestamp'2026-11-22 00:00:00' as timestamp")
