@@ -62,8 +62,9 @@ def load_transform(job: Job) -> Callable[[DataFrame], DataFrame]:
     except AttributeError:
         module = _module(home, module_name)
         functions = [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
+        place = getattr(module, "__file__", None) or f"Python's own {module_name}"
         raise PipelineError(
-            f"transform {job.transform}: {module.__file__} has no {function_name}{near_to(function_name, functions)}"
+            f"transform {job.transform}: {place} has no {function_name}{near_to(function_name, functions)}"
         ) from None
     except Exception as error:  # All of them - the module is the user's, and anything may happen in it.
         raise PipelineError(f"transform {job.transform}: {type(error).__name__}: {error}") from error
@@ -85,8 +86,9 @@ def _imported(home: str, name: str) -> ModuleType:
     invalidate_caches()
     beside = PathFinder.find_spec(top, [home])
     known = sys.modules.get(top)
-    if beside is not None and beside.origin and known is not None and known.__file__ != beside.origin:
-        # Another job's. Its functions keep what they use of it.
+    is_another = known is not None and getattr(known, "__file__", None) != (beside and beside.origin)
+    if beside is not None and beside.origin and is_another and top not in sys.stdlib_module_names:
+        # Another job's. Its functions keep what they use of it. Python's own modules are not replaced under all else.
         for other in [each for each in sys.modules if each == top or each.startswith(f"{top}.")]:
             del sys.modules[other]
     while home in sys.path:

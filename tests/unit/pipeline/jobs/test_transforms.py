@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from sordini.pipeline import Job
+from sordini.pipeline import Job, PipelineError
 from sordini.pipeline.jobs.transforms import load_transform
 
 HELPER = "factor_{0}"
@@ -64,3 +64,13 @@ def test_modules_of_the_environment_are_sent_by_name(tmp_path: Path) -> None:
     job = a_job(tmp_path / "one", 2, "json:dumps")
     assert b"json" in cloudpickle.dumps(load_transform(job))
     assert load_transform(job)([1]) == "[1]"  # type: ignore[arg-type,comparison-overlap]
+
+
+@pytest.mark.parametrize("name", ["json", "sys"])
+def test_a_module_named_like_one_of_pythons_own_does_not_replace_it(tmp_path: Path, name: str) -> None:
+    job = a_job(tmp_path / "one", 2, f"{name}:flagged")
+    (job.home / f"{name}.py").write_text("def flagged(rows):\n    return rows\n")
+    before = sys.modules[name]
+    with pytest.raises(PipelineError, match=f"transform {name}:flagged: .* has no flagged"):
+        load_transform(job)
+    assert sys.modules[name] is before
