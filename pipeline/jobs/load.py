@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sordini.pipeline.errors import PipelineError
 from sordini.pipeline.jobs import checkpoints
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter
-from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
+from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, is_of_load, last_noted_batch, open_piece
 from sordini.pipeline.jobs.pending_records import PendingRecords
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
@@ -113,8 +113,8 @@ def finish(writer: BatchWriter, state: StateFolder, topics: SourceTopics) -> lis
         is_open = bool(distance(start, piece.end))
     if is_open and is_there:
         done.append(_step(_write(writer, piece._replace(start=start)), start, piece.end, done))
-    elif is_open and writer.sink_is_topic:
-        # The notes are the position: that before the piece, as the records of its other topics were not written.
+    elif is_open:
+        # Where the notes are the position, that is the one before the piece: of its other topics nothing was written.
         piece = piece._replace(end=piece.start)
         state.write(INTENT, piece.to_json())
     state.write(DONE, piece.to_json())
@@ -183,6 +183,8 @@ def started_at(state: StateFolder, batch_id: int) -> Offsets | None:
 def known_ids(state: StateFolder, reached: tuple[int, Offsets] | None) -> dict[str, str]:
     """The ids of the topics that the job's position is of: as they were stored last, or as a stream has found them."""
     stored = {topic: str(topic_id) for topic, topic_id in (state.read(TOPIC_IDS) or {}).items()}
+    if reached is not None and is_of_load(state, *reached):
+        return stored
     return {**stored, **checkpoints.topic_ids_at(state.below("stream"), reached)}
 
 

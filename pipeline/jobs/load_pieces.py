@@ -52,6 +52,12 @@ def open_piece(state: StateFolder) -> LoadPiece | None:
     return None if intent is None or intent == done else LoadPiece.from_json(intent)
 
 
+def is_of_load(state: StateFolder, batch_id: int, offsets: Offsets) -> bool:
+    """Whether a batch is the piece that `load` began last."""
+    intent = state.read(INTENT)
+    return intent is not None and (piece := LoadPiece.from_json(intent)).batch_id == batch_id and piece.end == offsets
+
+
 def last_noted_batch(state: StateFolder, *, by_number: bool = False) -> tuple[int, Offsets] | None:
     """The last batch that is done, by the job's state alone, and the offsets after it.
 

@@ -56,11 +56,11 @@ class SourceTopics:
         Raises Unreachable, UnknownTopic, Lost where retention passed the job, TopicRecreated.
         """
         with Client(self.options.client) as client:
-            for _ in range(_TRIES_MAX):
+            for tries_left in reversed(range(_TRIES_MAX)):
                 extent = self._extent(client, job)
                 recreated = [] if reached is None else self._recreated(known_ids, extent.ends.topic_ids)
                 pending = pending_of(extent, reached, recreated)
-                if not pending.ends_behind:
+                if not pending.ends_behind or not tries_left:
                     break
                 time.sleep(_RETRY_SECONDS)
         if pending.notices and self.fail_on_data_loss:

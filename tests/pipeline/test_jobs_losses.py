@@ -214,19 +214,21 @@ def test_a_piece_that_is_in_the_table_does_not_stop_a_job_whose_topic_has_its_re
     assert len(numbers(job.dead_letters, spark, "offset")) == 2 + left // 5
 
 
+@pytest.mark.parametrize("transaction", [{}, {"kafka.transactional.id": "losses"}], ids=["at least once", "expired"])
 def test_of_a_piece_that_cannot_be_repeated_into_a_topic_the_records_of_other_topics_are_still_to_be_read(
-    place: Place, tmp_path: Path
+    place: Place, tmp_path: Path, transaction: dict[str, str]
 ) -> None:
     again, other = place.make_topic(1), place.make_topic(1)
+    sink = {"kind": "kafka", "location": place.make_topic(1), "options": transaction}
     source = {"bootstrap": place.bootstrap, "topics": [again, other], "fail_on_data_loss": False}
-    job = Job.of(name="a", home=tmp_path, source=source, sink={"kind": "kafka", "location": "rows"})
+    job = Job.of(name="a", home=tmp_path, source=source, sink=sink)
     state = StateFolder(job.state)
     piece = LoadPiece(4, {again: {0: 7}, other: {0: 3}}, {again: {0: 9}, other: {0: 8}})
     state.write(INTENT, piece.to_json())
     state.write(TOPIC_IDS, {again: "that of the topic before"})
     writer = BatchWriter.of(job, None)  # type: ignore[arg-type]  # Nothing is read.
     assert finish(writer, state, SourceTopics.of(job)) == []
-    assert last_noted_batch(state) == (4, piece.start)
+    assert last_noted_batch(state, by_number=bool(transaction)) == (4, piece.start)
     assert open_piece(state) is None
 
 

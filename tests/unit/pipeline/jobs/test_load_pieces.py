@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordini.pipeline.jobs.checkpoints import Checkpoint, put_in_force
+from sordini.pipeline.jobs.load import TOPIC_IDS, known_ids
 from sordini.pipeline.jobs.load_pieces import (
     DONE,
     INTENT,
@@ -16,7 +17,7 @@ from sordini.pipeline.jobs.load_pieces import (
     last_noted_batch,
 )
 from sordini.pipeline.jobs.state_folder import StateFolder
-from tests.unit.pipeline.jobs.test_checkpoints import SAME, end, spark_ran
+from tests.unit.pipeline.jobs.test_checkpoints import SAME, end, spark_ran, with_ids
 
 
 def state_of(folder: Path, *, first: int, loaded: LoadPiece) -> StateFolder:
@@ -50,3 +51,17 @@ def test_a_piece_that_was_begun_before_its_note_expired_is_not_decided_here(tmp_
         NoteExpired, match=r"whether batch 6 is in topic rows is not known: .* group 'group' have expired"
     ):
         last_before_expiry(state, "topic rows", "group")
+
+
+def test_the_ids_of_topics_are_those_of_the_run_that_wrote_the_batch_though_a_stream_had_planned_the_same_offsets(
+    tmp_path: Path,
+) -> None:
+    state = state_of(tmp_path, first=3, loaded=LoadPiece(2, end(0), end(5)))
+    with_ids(tmp_path / "stream", 1, views="old")
+    state.write(TOPIC_IDS, {"views": "new", "clicks": "same"})
+    assert known_ids(state, None) == {"views": "new", "clicks": "same"}
+    assert known_ids(state, (4, end(20))) == {"views": "old", "clicks": "same"}, "the stream wrote it"
+    state.write(INTENT, LoadPiece(4, end(0), end(20)).to_json())
+    assert known_ids(state, (4, end(20))) == {"views": "new", "clicks": "same"}
+    state.write(INTENT, LoadPiece(4, end(0), end(21)).to_json())
+    assert known_ids(state, (4, end(20))) == {"views": "old", "clicks": "same"}, "another piece, which was not written"
