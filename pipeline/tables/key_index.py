@@ -104,6 +104,16 @@ class KeyIndex:
             self._gone = np.pad(self._gone, (0, size - len(self._gone)))
             self._gone[numbers] = True
 
+    def keys_at(self, files: list[int], file: np.ndarray, position: np.ndarray) -> Fingerprints:
+        """The keys that have, or had, rows in these files, and those of these rows. It takes a pass over the index."""
+        codes = _codes(file, position)
+        first, second = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
+        for run in self._runs:
+            at = (run.file >= 0) & (np.isin(run.file, files) | np.isin(_codes(run.file, run.position), codes))
+            first.append(run.keys.first[at])
+            second.append(run.keys.second[at])
+        return Fingerprints(np.concatenate(first), np.concatenate(second))
+
     def remove_rows(self, file: np.ndarray, position: np.ndarray) -> None:
         """These rows are nothing any more."""
         removed = _codes(file, position)

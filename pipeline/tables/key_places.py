@@ -7,7 +7,7 @@ to a table is the format's: `delta/key_places.py`, `iceberg/key_places.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,11 +80,25 @@ class KeyPlaces:
         for number in gone:
             self._names[number] = None
 
-    def remove_rows(self, deleted: Iterable[tuple[str, np.ndarray]]) -> None:
-        """Rows by file that others have deleted. It takes a pass over the index."""
-        rows = [(np.full(len(positions), self._numbers[name]), positions) for name, positions in deleted]
-        if rows:
-            self._index.remove_rows(*(np.concatenate(part) for part in zip(*rows, strict=True)))
+    def remove(self, files: Sequence[str], deleted: Mapping[str, np.ndarray]) -> Fingerprints:
+        """Remove files, and rows by file, that others have removed; returns the keys that those had.
+
+        It takes passes over the index, if there are any. Without a sequence no keys are returned.
+        """
+        nothing = np.zeros(0, dtype=np.int64)
+        of_rows = [np.full(len(positions), self._numbers[name]) for name, positions in deleted.items()]
+        file, position = np.concatenate([nothing, *of_rows]), np.concatenate([nothing, *deleted.values()])
+        keys = Fingerprints(nothing, nothing)
+        if self.how.sequence and (files or len(file)):
+            keys = self._index.keys_at([self._numbers[name] for name in files], file, position)
+        self.remove_files(files)
+        if len(file):
+            self._index.remove_rows(file, position)
+        return keys
+
+    def are_forgotten(self, keys: Fingerprints) -> bool:
+        """Whether nothing is known of one of these keys, neither a row nor a deletion."""
+        return bool((self._index.lookup(keys)[0] == NOWHERE).any())
 
     def add_rows(self, files: Iterable[FileRows]) -> None:
         """The rows of files that the index lacks. A row without a key has none of the batches' keys.

@@ -6,7 +6,8 @@ RESTORE the index is rebuilt, as when a process starts: rows that came back, or 
 their keys. A vector that has fewer rows than before is a sign of one, too.
 
 **Remembered deletions** are files whose every row is deleted (`LiveFile.has_deletions_only`), as old as their `add`
-action says.
+action says. A row that a change added hides the deletions before it, until others delete that row: then the files are
+read again, so that a change before such a deletion is late, as it is to a new process.
 
 The index is memory of the driver: 28 bytes for each key, and its sequence. A table of more than
 `Upsert.indexed_keys_max` keys has none: its batches search their keys in the files (`key_lookup.py`).
@@ -74,12 +75,16 @@ class DeltaKeyPlaces:
             self._breaks = breaks
             changed, new = {}, list(live)
         try:
-            self._remove_files([path for path in self._deleted if path not in live])
-            self._places.remove_rows(
-                (path, np.array(deleted - self._deleted[path], dtype=np.int64)) for path, deleted in changed.items()
+            gone = [path for path in self._deleted if path not in live]
+            removed = self._places.remove(
+                gone,
+                {path: np.array(deleted - self._deleted[path], dtype=np.int64) for path, deleted in changed.items()},
             )
+            self._forget(gone)
             self._deleted |= changed
             self._add_files([live[path] for path in new])
+            if self._places.are_forgotten(removed):
+                self._remember([file for file in live.values() if file.has_deletions_only])
         except BaseException:  # All of them - what was read in part would be the whole to the next batch.
             self._reset(None)
             raise
@@ -100,7 +105,9 @@ class DeltaKeyPlaces:
         """
         numbers = [self._places.add_file(path) for path in files]
         self._deleted |= dict.fromkeys(files, BitMap64()) | dict(vectors)
-        self._remove_files([path for path in removed if path not in vectors])
+        gone = [path for path in removed if path not in vectors]
+        self._places.remove_files(gone)
+        self._forget(gone)
         return np.array(numbers, dtype=np.int32)
 
     def add(self, entries: Entries) -> None:
@@ -111,8 +118,7 @@ class DeltaKeyPlaces:
         """Whether rows are there again that were deleted."""
         return any(self._deleted[path] - deleted for path, deleted in changed.items())
 
-    def _remove_files(self, paths: Sequence[str]) -> None:
-        self._places.remove_files(paths)
+    def _forget(self, paths: Sequence[str]) -> None:
         for path in paths:
             del self._deleted[path]
 
@@ -124,12 +130,16 @@ class DeltaKeyPlaces:
         self._places.add_rows(
             FileRows(file.path, self._read(file), np.array(self._deleted[file.path], dtype=np.int64)) for file in rows
         )
+        deletions = [file for file in files if file.has_deletions_only]
+        for file in deletions:
+            self._places.add_file(file.path)
+        self._remember(deletions)
+
+    def _remember(self, files: Iterable[LiveFile]) -> None:
         for file in files:
-            if file.has_deletions_only:
-                self._places.add_file(file.path)
-                seconds = int(file.add["modificationTime"]) // 1000
-                if self._places.is_remembered(seconds):
-                    self._places.add_deletions(self._read(file), seconds)
+            seconds = int(file.add["modificationTime"]) // 1000
+            if self._places.is_remembered(seconds):
+                self._places.add_deletions(self._read(file), seconds)
 
 
 def _keys_of(files: Iterable[LiveFile]) -> int:

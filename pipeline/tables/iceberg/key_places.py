@@ -7,7 +7,9 @@ when a process starts.
 
 **Remembered deletions** are data files whose every row is deleted: `deletions-<attempt>-<seconds>-....parquet`, with
 keys and sequences. No reader shows their rows, every tool that lists a table's files keeps them, and compaction
-drops those that are older than they have to be kept.
+drops those that are older than they have to be kept. (pyiceberg's own `delete` drops all that may match.) A row that a change added hides the deletions before it, until
+others delete that row: then the files are read again, so that a change before such a deletion is late, as it is to a
+new process.
 
 The index is memory of the driver: 28 bytes for each key, and its sequence. A table of more than
 `Upsert.indexed_keys_max` keys has none: for each batch one is made of the batch's keys alone, and forgotten.
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
@@ -103,12 +106,13 @@ class IcebergKeyPlaces:
 
     def _take(self, table: IcebergTable, tasks: Mapping[str, FileScanTask]) -> None:
         """Bring the index to these files."""
-        self._places.remove_files(self._files.keys() - tasks.keys())
-        self._files = {path: file for path, file in self._files.items() if path in tasks}
         known = [task for path, task in tasks.items() if path in self._files]
         new = [task for path, task in tasks.items() if path not in self._files]
-        self._take_deletes(table, known)
+        removed = self._places.remove(list(self._files.keys() - tasks.keys()), self._deletes(table, known))
+        self._files = {path: file for path, file in self._files.items() if path in tasks}
         self._take_files(table, new)
+        if self._places.are_forgotten(removed):
+            self._remember(table, tasks.values())
         self._delete_files = {each.file_path for task in tasks.values() for each in task.delete_files}
 
     def __len__(self) -> int:
@@ -137,13 +141,12 @@ class IcebergKeyPlaces:
         self._files[file.file_path] = file
         return self._places.add_file(file.file_path)
 
-    def _take_deletes(self, table: IcebergTable, known: list[FileScanTask]) -> None:
+    def _deletes(self, table: IcebergTable, known: list[FileScanTask]) -> Mapping[str, np.ndarray]:
         """Rows of files in the index that others have deleted."""
         unread = {each for task in known for each in task.delete_files if each.file_path not in self._delete_files}
         if not unread:
-            return
-        narrowed = [FileScanTask(task.file, task.delete_files & unread) for task in known]
-        self._places.remove_rows(deleted_rows(table.io, narrowed).items())
+            return {}
+        return deleted_rows(table.io, [FileScanTask(task.file, task.delete_files & unread) for task in known])
 
     def _take_files(self, table: IcebergTable, new: list[FileScanTask]) -> None:
         """The rows of files that the index lacks; a deletion of a key that has a row is older than that row."""
@@ -157,11 +160,16 @@ class IcebergKeyPlaces:
         )
         self._files |= {task.file.file_path: task.file for task in rows}
         for task in new:
+            if deletions_time(task.file.file_path) is not None:
+                self._number(task.file)
+        self._remember(table, new)
+
+    def _remember(self, table: IcebergTable, tasks: Iterable[FileScanTask]) -> None:
+        """What files of deletions say of keys that have no row."""
+        read = Reader(table, self._columns or pa.schema([]))
+        for task in tasks:
             seconds = deletions_time(task.file.file_path)
-            if seconds is None:
-                continue
-            self._number(task.file)
-            if self._places.is_remembered(seconds):
+            if seconds is not None and self._places.is_remembered(seconds):
                 self._places.add_deletions(read(task), seconds)
 
 

@@ -100,6 +100,7 @@ def known(places: DeltaKeyPlaces) -> dict[int, Any]:
 EVENTS = st.one_of(
     st.tuples(st.just("upsert"), st.sets(st.sampled_from(KEYS), min_size=1, max_size=5)),
     st.tuples(st.just("delete"), st.sets(st.sampled_from(KEYS), min_size=1, max_size=3)),
+    st.tuples(st.just("strangers delete"), st.sets(st.sampled_from(KEYS), min_size=1, max_size=3)),
     st.tuples(st.just("compact"), st.just(set())),
     st.tuples(st.just("restore"), st.just(set())),
     st.tuples(st.just("follow"), st.just(set())),
@@ -116,6 +117,9 @@ def happen(table: Files, what: str, keys: set[int], at: int, versions: list[dict
             for key in keys:
                 table.replace(key)
             table.add(dict.fromkeys(sorted(keys), at), deletions=True)
+        case "strangers delete":
+            for key in keys:
+                table.replace(key)
         case "compact":
             left: dict[int, int] = {}
             for path, file in list(table.live.items()):
@@ -228,6 +232,33 @@ def test_a_new_process_knows_the_deletions_that_files_remember() -> None:
         1: (row, 0, 6),
         2: (DELETED, 1),
     }
+
+
+@pytest.mark.parametrize("is_whole_file", [False, True])
+def test_a_deletion_is_remembered_again_when_others_delete_the_row_that_came_after_it(*, is_whole_file: bool) -> None:
+    table = Files()
+    table.add({0: 5, 1: 2}, deletions=True)
+    places = table.places()
+    places.follow(table.live, COLUMNS)
+    row = table.add({0: 7} if is_whole_file else {0: 7, 3: 7})
+    places.follow(table.live, COLUMNS)
+    assert known(places)[0] == (row, 0, 7)
+    table.replace(0)
+    places.follow(table.live, COLUMNS)
+    assert known(places)[0] == (DELETED, 5)
+
+
+def test_files_of_deletions_are_read_once_where_others_replace_rows_or_compact_them() -> None:
+    table = Files()
+    deletions = table.add({0: 5}, deletions=True)
+    table.add({0: 7, 1: 7})
+    places = table.places()
+    places.follow(table.live, COLUMNS)
+    happen(table, "upsert", {0}, 8, [])
+    places.follow(table.live, COLUMNS)
+    happen(table, "compact", set(), 9, [])
+    places.follow(table.live, COLUMNS)
+    assert table.read.count(deletions) == 1
 
 
 def test_other_columns_are_another_index() -> None:

@@ -150,6 +150,22 @@ def test_what_a_stranger_changes_between_two_batches_is_found_by_the_next(
     assert rows_of(kind, location) == {5: "n5"}
 
 
+@pytest.mark.parametrize("is_new_process", [False, True])
+@pytest.mark.parametrize("how", [HOW, SEARCHED], ids=["indexed", "searched"])
+def test_a_change_before_a_deletion_is_late_also_when_a_stranger_has_deleted_the_row_that_came_after_it(
+    kind: str, location: str, how: Upsert, *, is_new_process: bool
+) -> None:
+    table = filled(kind, location, how)
+    table.upsert(frame_of([change(2, 9, "back")]), 2, how)
+    # As engines with merge on read do it: pyiceberg's own way removes the files of deletions, too.
+    open_table(kind, location, app_id="other").upsert(frame_of([change(2, 9)]), 0, Upsert(("id",)))
+    table = opened(kind, location) if is_new_process else table
+    assert table.upsert(frame_of([change(2, 1, "late")]), 3, how).late == 1
+    assert rows_of(kind, location) == BEFORE
+    assert table.upsert(frame_of([change(2, 5, "newer")]), 4, how).late == 0
+    assert rows_of(kind, location) == {**BEFORE, 2: "newer"}
+
+
 @pytest.mark.parametrize(("deed", "after"), DEEDS)
 def test_what_a_stranger_changes_during_a_batch_is_compared_with_it(
     kind: str, location: str, deed: Callable[[str, str], None], after: Rows
