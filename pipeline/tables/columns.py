@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sordini.pipeline.errors import BadSetting
+from sordini.pipeline.schemas.values.plain_values import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from sordini.pipeline.tables.table import TableError
 from sordini.pipeline.tables.widening import cast, merged_fields
 
@@ -87,6 +90,27 @@ def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             column = batch.column(at)
             columns.append(cast(column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def check_times(batch: pa.RecordBatch) -> None:
+    """Check that dates and timestamps are of the years 1 to 9999: others can be no bounds of files, and no partitions.
+
+    Raises TableError. Those within structs, lists and maps are not checked, as they are neither.
+    """
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if column.type == ATOMS["date"]:
+            _check_bounds(column, name, FIRST_DAY, LAST_DAY)
+        elif column.type in (ATOMS["timestamp"], ATOMS["timestamp_ntz"]):
+            _check_bounds(column, name, FIRST_US, LAST_US)
+
+
+def _check_bounds(values: pa.Array, name: str, first: int, last: int) -> None:
+    found = pc.min_max(values)
+    for bound in (found["min"], found["max"]):
+        if bound.is_valid and not first <= bound.value <= last:
+            is_date = pa.types.is_date(values.type)
+            wrong = np.datetime64(bound.value, "D") if is_date else np.datetime64(bound.value, "us")
+            raise TableError(f"column '{name}' has {wrong}: tables have times of the years 1 to 9999")
 
 
 def _arrow_type(kind: DataType, column: str) -> pa.DataType:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sordini.pipeline.tables.columns import aligned
+from sordini.pipeline.tables.columns import aligned, check_times
 from sordini.pipeline.tables.file_names import Values, deletions_name, file_name, plain_folder, text_of
 from sordini.pipeline.tables.statistics import delta_statistics
 
@@ -104,12 +104,14 @@ def staged_by(frame: DataFrame, write_task: Callable[[Iterable[pa.RecordBatch]],
 
 
 def write(batches: Iterable[pa.RecordBatch], plan: StagingPlan) -> Iterator[Staged]:
-    """Write one task's rows. All files are closed, also after an error."""
+    """Write one task's rows. All files are closed, also after an error. Raises TableError for times beyond tables'."""
     open_files: dict[tuple[Any, ...], _File] = {}
     count = 0
     try:
         for batch in batches:
-            for values, rows in _split(aligned(batch, plan.schema), plan.partition_by):
+            checked = aligned(batch, plan.schema)
+            check_times(checked)
+            for values, rows in _split(checked, plan.partition_by):
                 file = open_files.get(values)
                 if file is None:
                     if len(open_files) == OPEN_FILES_MAX:

@@ -7,9 +7,9 @@ when a process starts.
 
 **Remembered deletions** are data files whose every row is deleted: `deletions-<attempt>-<seconds>-....parquet`, with
 keys and sequences. No reader shows their rows, every tool that lists a table's files keeps them, and compaction
-drops those that are older than they have to be kept. (pyiceberg's own `delete` drops all that may match.) A row that a change added hides the deletions before it, until
-others delete that row: then the files are read again, so that a change before such a deletion is late, as it is to a
-new process.
+drops those that are older than they have to be kept. (pyiceberg's own `delete` drops all that may match.) A row that a
+change added hides the deletions before it, until others delete that row: then the files are read again, so that a
+change before such a deletion is late, as it is to a new process.
 
 The index is memory of the driver: 28 bytes for each key, and its sequence. A table of more than
 `Upsert.indexed_keys_max` keys has none: for each batch one is made of the batch's keys alone, and forgotten.

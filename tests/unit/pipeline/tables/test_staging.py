@@ -16,6 +16,7 @@ from sordini.pipeline.tables.delta.delta_lake import RemoteOutputs as DeltaOutpu
 from sordini.pipeline.tables.iceberg.iceberg_table import RemoteOutputs as IcebergOutputs
 from sordini.pipeline.tables.local_files import LocalOutputs, local_path
 from sordini.pipeline.tables.staging import OPEN_FILES_MAX, FileSettings, Outputs, Staged, StagingPlan, write
+from sordini.pipeline.tables.table import TableError
 from tests.support.frames import batch
 
 
@@ -148,6 +149,47 @@ def test_statistics_have_bounds_and_nulls_as_delta_writes_them(tmp_path: Path) -
         },
         "nullCount": {"n": 1, "day": 1, "time": 0, "wall": 2, "text": 0, "empty": 3},
     }
+
+
+FIRST, AFTER_LAST = -62_135_596_800_000_000, 253_402_300_800_000_000
+TIME, DATE = pa.timestamp("us", "UTC"), pa.date32()
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (pa.array([None, 0, AFTER_LAST], TIME), "'x' has 10000-01-01T00:00:00.000000"),
+        (pa.array([FIRST - 1, 0], pa.timestamp("us")), "'x' has 0000-12-31T23:59:59.999999"),
+        (pa.array([AFTER_LAST // 86_400_000_000], DATE), "'x' has 10000-01-01"),
+        (pa.array([-719_163], DATE), "'x' has 0000-12-31"),
+    ],
+)
+@pytest.mark.parametrize("by", [(), ("day",)])
+def test_times_that_readers_of_tables_lack_are_refused_with_their_column_before_a_file_is_made(
+    tmp_path: Path, values: pa.Array, found: str, by: tuple[str, ...]
+) -> None:
+    rows = pa.RecordBatch.from_pydict({"x": values, "day": pa.array([0] * len(values), DATE)})
+    with pytest.raises(TableError) as refused:
+        list(write([rows], plan(tmp_path, rows, *by)))
+    assert str(refused.value).startswith(f"column {found}")
+    assert str(refused.value).endswith(": tables have times of the years 1 to 9999")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_partition_of_a_date_that_readers_of_tables_lack_is_refused(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"x": pa.array([1]), "day": pa.array([2_932_897], DATE)})
+    with pytest.raises(TableError, match="column 'day' has 10000-01-01: "):
+        list(write([rows], plan(tmp_path, rows, "day")))
+
+
+def test_the_first_and_the_last_moment_of_tables_are_written_also_behind_nulls_and_in_slices(tmp_path: Path) -> None:
+    moments = pa.array([AFTER_LAST, FIRST, AFTER_LAST - 1, None, AFTER_LAST], TIME).slice(1, 3)
+    lists = pa.array([None, [AFTER_LAST], []], pa.list_(TIME))
+    days = pa.array([2_932_896, -719_162, None], DATE)
+    rows = pa.RecordBatch.from_arrays([moments, lists, days], ["moment", "list", "day"])
+    [staged] = write([rows], plan(tmp_path, rows))
+    bounds = json.loads(staged.statistics)["maxValues"]
+    assert bounds == {"moment": "9999-12-31T23:59:59.999999Z", "day": "9999-12-31"}
 
 
 def test_columns_whose_bounds_could_mislead_have_none(tmp_path: Path) -> None:
