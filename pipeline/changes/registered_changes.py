@@ -71,7 +71,7 @@ def registered_changes(
     of_key = sql.col(_KEY)
     key_values = sql.struct(*(of_key[field.name].alias(field.name) for field in schema.fields))
     values = sql.when(part == AFTER, read[AFTER]).when(part == BEFORE, read[BEFORE]).otherwise(key_values)
-    # Where `before` does not fit, its key is that of the record, if that has one.
+    # Where a key in `before` does not fit, it is that of the record, if that has one.
     of_deletion = sql.coalesce(of_key[REASON], sql.when(sql.col("key").isNull(), read[_BEFORE_REASON]))
     reason = sql.when(part == AFTER, read[_AFTER_REASON]).when(part == KEY, of_deletion)
     return with_key.withColumn(VALUES, values).withColumn(REASON, reason)

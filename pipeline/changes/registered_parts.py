@@ -35,7 +35,8 @@ class Parts(NamedTuple):
 
     op: str | None = None
     status: str | None = None
-    before: Row = _NONE
+    before: tuple[list[Any] | None, str | None] = _NONE
+    """The values that fit, and the reason why others do not: a deletion needs the key alone."""
     after: Row = _NONE
     has_after: bool = False
     """Whether there is one, also if it does not fit."""
@@ -109,7 +110,7 @@ class _Envelopes:
                 # A text that Protobuf does not have is empty.
                 op=op or None,
                 status=status or None,
-                before=_part(before, found.get("before"), "before"),
+                before=_former(before, found.get("before")),
                 after=_part(after, found.get("after"), "after"),
                 has_after=found.get("after") is not None,
                 taken=taken.values(found),
@@ -145,6 +146,12 @@ def _text_reader(kind: Kind) -> Reader:
         raise misfit(kind)
 
     return of_text
+
+
+def _former(rows: RowReader, found: Any) -> Row:
+    """What `before` has that fits, also beside values that do not."""
+    row, reason = _part(rows, found, "before")
+    return (row if reason is None or type(found) is not dict else rows.fitting(found)), reason
 
 
 def _part(rows: RowReader, found: Any, name: str) -> Row:

@@ -49,10 +49,18 @@ def test_an_envelope_has_its_parts_and_its_columns_have_their_own_types() -> Non
     assert found.unreadable is None
 
 
+def test_a_key_in_before_is_known_whatever_else_does_not_fit_there() -> None:
+    """A row whose key changes is deleted under the former one, as a deletion is under its key."""
+    narrow = schema_of("people", {"id": "long", "name": "string", "age": "date"})
+    found = parts(envelope("u", 7, {**ADA, "id": 2, "age": 2_000_000_000}, ADA), columns=narrow)
+    assert found.before == ([2, "Ada", None], "age is not a date")
+    assert found.after == ([1, "Ada", None], None)
+
+
 def test_a_part_that_does_not_fit_has_a_reason_of_its_own() -> None:
     narrow = schema_of("people", {"id": "long", "name": "int", "age": "date"})
     found = parts(envelope("u", None, {**ADA, "age": 3}, ADA), columns=narrow)
-    assert found.before == (None, "name is not an int, age is not a date")
+    assert found.before == ([1, None, None], "name is not an int, age is not a date")
     assert found.after == (None, "name is not an int")
     assert found.has_after
     assert list(found.taken) == [None, "u", None, 1_764_000_000_000_000, None]
