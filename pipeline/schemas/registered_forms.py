@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 from sordini.pipeline.schemas.fields import Schema
 from sordini.pipeline.schemas.json_schema import written_kinds
 from sordini.pipeline.schemas.kinds import Kind
-from sordini.pipeline.schemas.values.avro_values import avro_reader, avro_reader_at, never, type_at
+from sordini.pipeline.schemas.values.avro_values import avro_reader, avro_reader_at, type_at
 from sordini.pipeline.schemas.values.json_values import json_reader, json_reader_of
-from sordini.pipeline.schemas.values.misfit import Reader
+from sordini.pipeline.schemas.values.misfit import Reader, never
 from sordini.pipeline.schemas.values.parsing import json_parser
 from sordini.pipeline.schemas.values.row_reader import RowReader
 from sordini.schemas.registered.parsing import parse

@@ -13,12 +13,12 @@ from __future__ import annotations
 import decimal
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from sordini.pipeline.schemas.connect_names import NAME, VARIABLE_DECIMAL, kind_of_avro
 from sordini.pipeline.schemas.kinds import NUMBERED, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf, column_of
 from sordini.pipeline.schemas.values.json_values import list_reader, map_reader, struct_reader
-from sordini.pipeline.schemas.values.misfit import Reader, misfit
+from sordini.pipeline.schemas.values.misfit import Reader, misfit, never
 from sordini.pipeline.schemas.values.plain_values import (
     BOUNDED,
     bounded_days,
@@ -82,15 +82,6 @@ def resolved(written: Any, named: Named) -> Any:
             written = written["type"]
         else:
             return written
-
-
-def never(kind: Kind) -> Reader:
-    """Of a type of which no value fits."""
-
-    def read(value: Any) -> NoReturn:  # noqa: ARG001
-        raise misfit(kind)
-
-    return read
 
 
 def _base(written: Any) -> str:
@@ -180,6 +171,8 @@ def _plain(base: str, written: Any, kind: Plain) -> Reader:
     if meant in NUMBERED and base in {"int", "long"} and _is_of(kind, NUMBERED[meant].of):
         return _checked(kind, lambda value: BOUNDED[NUMBERED[meant].of](NUMBERED[meant].value(value)))
     column = column_of(kind.name)
+    if kind.name in NUMBERED and base in {"int", "long"} and _said(logical, meant) not in {None, column}:
+        return never(kind)  # Days are no milliseconds.
     if column in {"timestamp", "timestamp_ntz"}:
         is_local = str(logical).startswith("local-timestamp-")
         if base == "long" and (is_local or str(logical).startswith("timestamp-")):
@@ -196,6 +189,14 @@ def _plain(base: str, written: Any, kind: Plain) -> Reader:
     if kind.name == "string":
         return _checked(kind, _text) if base == "bytes" else plain_reader(kind) if base != "fixed" else never(kind)
     return plain_reader(kind)
+
+
+def _said(logical: Any, meant: str | None) -> str | None:
+    """The column of which a number is, if its type says so: date, time or timestamp."""
+    if meant in NUMBERED:
+        return NUMBERED[meant].of
+    said = str(logical).removeprefix("local-").partition("-")[0]
+    return said if said in BOUNDED else None
 
 
 def _is_of(kind: Plain, column: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sordini.pipeline.schemas.fields import Field
 from sordini.pipeline.schemas.kinds import NUMBERED, PLAIN, Decimal, Kind, ListOf, MapOf, Plain, StructOf, column_of
 from sordini.pipeline.schemas.sources import finder
-from sordini.pipeline.schemas.values.misfit import Misfit, Reader, key_step, misfit
+from sordini.pipeline.schemas.values.misfit import Misfit, Reader, key_step, misfit, never
 from sordini.pipeline.schemas.values.plain_values import plain_reader, unscaled_reader
 
 
@@ -29,15 +30,31 @@ def json_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
 def json_reader_of(field: Field, written: Mapping[str, Kind]) -> Reader:
     """The reader of a field, of values whose writer says of its fields what kinds they are.
 
-    Numbers are times in the writer's unit, texts of decimals have the writer's scale.
+    Numbers are times in the writer's unit, texts of decimals have the writer's scale, at any depth. A number that is a
+    time of one sort is none of another.
     """
-    said = next((written[name] for name in field.sources or (field.name,) if name in written), None)
-    match field.type, said:
-        case Plain(name), Plain(other) if other in NUMBERED and name in _ALSO.get(NUMBERED[other].of, ()):
-            return plain_reader(said)
-        case Decimal() as kind, Decimal(is_unscaled=True) as unscaled:
-            return unscaled_reader(kind, unscaled.scale)
-    return json_reader(field.type)
+    return _reader_as(
+        field.type, next((written[name] for name in field.sources or (field.name,) if name in written), None)
+    )
+
+
+def _reader_as(kind: Kind, said: Kind | None) -> Reader:
+    match kind, said:
+        case Plain(name), Plain(other) if other in NUMBERED and (name in NUMBERED or name in _ALSO[NUMBERED[other].of]):
+            return plain_reader(said) if name in _ALSO[NUMBERED[other].of] else never(kind)
+        case Decimal(), Decimal(is_unscaled=True):
+            return unscaled_reader(kind, said.scale)
+        case Decimal(is_unscaled=True), Decimal():
+            return plain_reader(replace(kind, is_unscaled=False))
+        case ListOf(), ListOf():
+            return list_reader(kind, _reader_as(kind.items, said.items))
+        case MapOf(), MapOf():
+            return map_reader(kind, _reader_as(kind.values, said.values))
+        case StructOf(), StructOf():
+            inside = {field.name: field.type for field in said.fields}
+            return struct_reader(kind, ((field, json_reader_of(field, inside)) for field in kind.fields))
+        case _:
+            return json_reader(kind)
 
 
 _ALSO: Final = {

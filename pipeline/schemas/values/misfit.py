@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from sordini.pipeline.schemas.kinds import Enum, Kind, ListOf, MapOf, StructOf, text_of
 
@@ -47,6 +47,15 @@ def misfit(kind: Kind) -> Misfit:
         case _:
             text = text_of(kind)
             return Misfit(f"is not {'an' if text[0] in 'aeiou' else 'a'} {text}")
+
+
+def never(kind: Kind) -> Reader:
+    """The reader of a kind, of values none of which fits."""
+
+    def read(value: Any) -> NoReturn:  # noqa: ARG001
+        raise misfit(kind)
+
+    return read
 
 
 def key_step(key: str) -> str:
