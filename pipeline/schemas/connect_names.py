@@ -15,7 +15,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sordini.pipeline.schemas.fields import Field, field_of
-from sordini.pipeline.schemas.kinds import PRECISION_MAX, Decimal, Kind, ListOf, MapOf, Plain, SchemaError, StructOf
+from sordini.pipeline.schemas.kinds import (
+    PRECISION_MAX,
+    Decimal,
+    Kind,
+    ListOf,
+    MapOf,
+    Plain,
+    SchemaError,
+    StructOf,
+    check_names,
+    kind_of,
+    text_of,
+)
 
 NAME: Final = "connect.name"
 _NUMBERS: Final = {
@@ -51,9 +63,13 @@ VARIABLE_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 def connect_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     """The fields of a struct's schema as JSON's converter writes it beside a payload; none where one has no column."""
     try:
-        return tuple(field_of(str(each["field"]), _connect_kind(each)) for each in schema["fields"])
-    except (SchemaError, KeyError, TypeError):
+        found = tuple(field_of(str(each["field"]), _connect_kind(each)) for each in schema["fields"])
+        check_names(found, "after")
+        for field in found:
+            kind_of(text_of(field.type))  # As a job file has it: not too deep.
+    except (SchemaError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
+    return found
 
 
 def _connect_kind(schema: Mapping[str, Any]) -> Kind:

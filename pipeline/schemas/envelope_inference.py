@@ -36,7 +36,8 @@ def opened(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The envelope that an object is, or that is its payload; None if it is none."""
     payload = value.get("payload")
     found = payload if isinstance(payload, dict) and "schema" in value else value
-    is_envelope = found.get("op") in _OPS and ("after" in found or "before" in found)
+    op = found.get("op")
+    is_envelope = isinstance(op, str) and op in _OPS and ("after" in found or "before" in found)
     return found if is_envelope else None
 
 
@@ -77,6 +78,12 @@ def changes_proposal(keys: Sequence[str], source: Iterable[str], fields: Sequenc
     there, seen = set(source), ["the values are changes in Debezium's envelope"]
     can_be = [each.name for each in fields if not isinstance(each.type, _NO_KEYS) and each.kind not in _INEXACT]
     known = tuple(name for name in keys if name in can_be)
+    lacking = [name for name in keys if name not in can_be]
+    if known and lacking:
+        seen.append(
+            f"sink.keys has a part of the records' keys, as {', '.join(lacking)} can be none here: rows that differ in "
+            "that alone replace each other"
+        )
     if not known:
         guess = next((name for name in can_be if name.lower() == "id"), (can_be or [fields[0].name])[0])
         known = (guess,)

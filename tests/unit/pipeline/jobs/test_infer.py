@@ -168,6 +168,47 @@ def test_objects_with_an_op_and_no_rows_are_no_envelopes() -> None:
     assert infer([b'{"payload": {"op": "c", "after": {"id": 1}}}']).changes is None
 
 
+@pytest.mark.parametrize("op", [["c"], {"name": "c"}, 1, None])
+def test_objects_whose_op_is_no_text_are_no_envelopes(tmp_path: Path, op: object) -> None:
+    values = [json.dumps({"op": op, "after": {"id": 1}}).encode()]
+    assert infer(values).changes is None
+    assert proposed(tmp_path, [*values]).decode.mode is DecodeMode.JSON
+
+
+NESTED: dict[str, Any] = {"type": "int64"}
+for _ in range(30):
+    NESTED = {"type": "array", "items": NESTED}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("id", "array", {"items": "string"})],
+        [("id", "array", {})],
+        [("id", "struct", {"fields": ["name"]})],
+        [("id", "int64", {}), ("ID", "int64", {})],
+        [("id", "int64", {}), ("tags", "array", {"items": NESTED})],
+        [],
+    ],
+)
+def test_a_schema_beside_a_payload_that_has_no_columns_leaves_the_kinds_to_the_values(
+    tmp_path: Path, fields: list[tuple[str, str, dict[str, Any]]]
+) -> None:
+    value = {"schema": connect(*fields), "payload": change("c", {"lsn": 1}, None, {"id": 1, "name": "Ada"})}
+    job, _ = upserting(tmp_path, [value], [b'{"id": 1}'])
+    assert job.decode.schema is not None
+    assert [(field.name, field.kind) for field in job.decode.schema.fields] == [("id", "long"), ("name", "string")]
+
+
+def test_a_part_of_the_records_keys_is_proposed_with_a_warning(tmp_path: Path) -> None:
+    objects = [change("c", {"lsn": 1}, None, {"id": 1, "share": 1.5})]
+    job, text = upserting(tmp_path, objects, [b'{"id": 1, "share": 1.5}'])
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    assert job.sink.upsert.keys == ("id",)
+    assert "sink.keys has a part of the records' keys, as share can be none here" in text
+
+
 def test_a_guess_is_a_column_that_can_be_a_key_and_envelopes_without_a_row_propose_nothing(tmp_path: Path) -> None:
     objects = [change("c", {"lsn": 1}, None, {"at": 1.5, "tags": ["a"], "place": {"zip": "1"}, "name": "n", "LSN": 1})]
     job, _ = upserting(tmp_path, objects, [b'{"at": 1.5}'])
