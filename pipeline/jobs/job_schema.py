@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sordini.cli.common.settings_tree import near_to
 from sordini.pipeline.changes.envelope import AFTER, Envelope
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.jobs.row_columns import WITHOUT_TIME
+from sordini.pipeline.jobs.row_columns import TIMES, WITHOUT_TIME
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.schemas.registered import RegisteredSchemas
 from sordini.pipeline.tables.object_storage import NOWHERE, ObjectStorage, store_of
@@ -73,7 +73,9 @@ def check_columns(job: Job, schema: Schema, subject: str) -> None:
         if name in names:
             raise PipelineError(f"job {job.name}: decode.columns has {name}, and so have the schemas of {subject}")
     upsert = job.sink.upsert if job.sink and not job.transform else None
-    known = {name.lower() for name in (*names, *job.decode.columns, *job.decode.record)}
+    kept = (f"{job.decode.record_prefix}{name}" for name in job.decode.keep)
+    times = (name for name in (job.sink.partition_by if job.sink else ()) if name in TIMES)
+    known = {name.lower() for name in (*names, *job.decode.columns, *job.decode.record, *kept, *times)}
     for what, wanted in (("keys", upsert.keys), ("sequence", upsert.sequence)) if upsert else ():
         for name in wanted:
             if name.lower() not in known:

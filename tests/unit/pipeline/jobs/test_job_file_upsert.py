@@ -156,6 +156,25 @@ def test_what_the_columns_of_a_registry_cannot_be_is_said_before_the_batch(
     assert str(raised.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("keep", "written"),
+    [
+        ("keep: [key]", "keys: key, sequence: lsn"),
+        ("keep: [key], record_prefix: kafka_", "keys: kafka_key, sequence: kafka_offset"),
+        ("keep: [key]", "keys: [id, event_date], partition_by: [event_date], sequence: at"),
+    ],
+    ids=["kept", "kept under another name", "of the partitions"],
+)
+def test_rows_have_more_columns_than_the_registry_of_which_keys_can_be(tmp_path: Path, keep: str, written: str) -> None:
+    text = REGISTERED.replace("keys: id, sequence: lsn", written).replace(
+        "mode: schema_id_prefix", "\n  ".join(["mode: schema_id_prefix", *keep.split(", ")])
+    )
+    job = job_of(tmp_path, text=text)
+    assert job.sink is not None
+    assert job.sink.upsert is not None
+    check_columns(job, schema_of("people", {"id": "long"}), "people-value")
+
+
 def test_the_mark_of_deletions_is_no_column_of_the_rows(tmp_path: Path) -> None:
     with pytest.raises(JobFileError, match="the rows have a column _deleted"):
         job_of(tmp_path, "", UPSERT, JOB.replace("name: string,", "_deleted: boolean,"))
