@@ -78,8 +78,7 @@ def advance(start: Position, latest: Position, offsets_max: int | None) -> Posit
 
     With a limit each partition advances by its share of the lag, and all of them together by exactly the limit.
     Partitions missing from `start` are new and begin at offset 0. The positions in topics that `latest` does not have
-    stay. `start` itself is returned when there is nothing
-    new: Spark compares the texts.
+    stay. `start` itself is returned when there is nothing new: Spark compares the texts.
     """
     waiting = ranges(start, latest)
     taken = _shares(waiting, offsets_max)

@@ -14,7 +14,7 @@ Nothing here imports what only later versions have.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 from sordini.pipeline.errors import BadSetting, PipelineError
 from sordini.pipeline.source import offset_lookup
 from sordini.pipeline.source.batch_planning import DataLost, advance, missing, ranges, split
-from sordini.pipeline.source.client import Client
+from sordini.pipeline.source.client import Client, ClientSettings
 from sordini.pipeline.source.options import SourceOptions
 from sordini.pipeline.source.positions import Position
 from sordini.pipeline.source.range_reader import RangePartition, read_piece
@@ -64,9 +64,12 @@ def check_admission(options: SourceOptions, version: str) -> None:
 class UnboundedStreamReader(DataSourceStreamReader):
     """What Spark calls for one stream."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, connect: Callable[[ClientSettings], Client] = Client) -> None:
         self._options = options
+        self._connect = connect
         self._connected: Client | None = None
+        self._there: set[str] = set()
+        """The topics when their ends were last requested."""
         self._reached: Position | None = None
         """Where the last micro-batch of this run ends; None until it is known."""
         self._lost: set[str] = set()
@@ -80,6 +83,7 @@ class UnboundedStreamReader(DataSourceStreamReader):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 - Spark's, before 4.2.
         """The log ends."""
         latest = offset_lookup.ends(self._client, self._options)
+        self._there = set(latest.offsets)
         if self._reached is None:
             self._reached = latest
         else:
@@ -113,7 +117,12 @@ class UnboundedStreamReader(DataSourceStreamReader):
         if group is None:
             return
         offsets = Position.from_json(end).offsets
-        named = {TopicPartition(topic, number): at for topic, each in offsets.items() for number, at in each.items()}
+        named = {
+            TopicPartition(topic, number): at
+            for topic, each in offsets.items()
+            if topic in self._there
+            for number, at in each.items()
+        }
         try:
             self._client.commit(group, named)
         except PipelineError as error:
@@ -128,7 +137,7 @@ class UnboundedStreamReader(DataSourceStreamReader):
     @property
     def _client(self) -> Client:
         if self._connected is None:
-            self._connected = Client(self._options.client)
+            self._connected = self._connect(self._options.client)
         return self._connected
 
 
