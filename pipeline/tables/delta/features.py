@@ -130,8 +130,8 @@ def check_upserts(table: DeltaTable, location: str) -> None:
     """Check that the table takes upserts. Raises TableError."""
     check_features(table, location)
     check_rows(table, (), location)
-    vectors = table.metadata().configuration.get(VECTORS)
-    if vectors != "true" or "deletionVectors" not in (table.protocol().writer_features or ()):
+    vectors = table.metadata().configuration.get(VECTORS, "")
+    if vectors.lower() != "true" or "deletionVectors" not in (table.protocol().writer_features or ()):
         raise TableError(
             f"{location} lets its writers make no deletion vectors, which upserts need: set {VECTORS} to true again"
         )
@@ -140,9 +140,10 @@ def check_upserts(table: DeltaTable, location: str) -> None:
 def check_features(table: DeltaTable, location: str) -> None:
     """Check that a commit made here respects all that the table asks of its writers. Raises TableError."""
     configuration = table.metadata().configuration
-    unused = {name for name, (key, value) in USED_BY_PROPERTY.items() if configuration.get(key) != value}
+    # Spark keeps truth values as they were written, and reads them in capitals, too.
+    unused = {name for name, (key, value) in USED_BY_PROPERTY.items() if configuration.get(key, "").lower() != value}
     unknown = set(table.protocol().writer_features or ()) - WRITE_FEATURES - CHECKED_BY_ROWS - unused
-    if configuration.get("delta.appendOnly") == "true":
+    if configuration.get("delta.appendOnly", "").lower() == "true":
         unknown.add("delta.appendOnly")
     if unknown:
         raise TableError(f"{location} asks its writers for {', '.join(sorted(unknown))}, which upserts do not have")

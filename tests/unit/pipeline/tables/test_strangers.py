@@ -318,8 +318,9 @@ def test_compaction_keeps_a_column_that_is_added_just_before_it(location: str) -
     assert {row["id"]: row["extra"] for row in rows} == {0: None, 1: None, 2: "x", 3: "x"}
 
 
+@pytest.mark.parametrize("again", ["true", "TRUE"])
 def test_a_delta_table_whose_writers_may_make_no_deletion_vectors_takes_no_upserts_until_they_may(
-    location: str,
+    location: str, again: str
 ) -> None:
     table, how = open_table("delta", location, app_id="app"), Upsert(("id",))
     table.upsert(frame(range(4), _deleted=False), 0, how)
@@ -328,7 +329,7 @@ def test_a_delta_table_whose_writers_may_make_no_deletion_vectors_takes_no_upser
     with pytest.raises(TableError, match="lets its writers make no deletion vectors, which upserts need: set delta"):
         table.upsert(frame(range(6), _deleted=False), 1, how)
     assert sorted(Path(location).rglob("*")) == before
-    DeltaTable(location).alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    DeltaTable(location).alter.set_table_properties({"delta.enableDeletionVectors": again})
     table.upsert(frame(range(6), _deleted=False), 1, how)
     assert sorted(row["id"] for batch in table.batches(["id"]) for row in batch.to_pylist()) == list(range(6))
 
@@ -354,6 +355,8 @@ def test_a_feature_of_a_delta_table_that_is_not_in_use_stops_no_upsert(feature: 
     ("feature", "properties", "reported"),
     [
         (TableFeatures.ChangeDataFeed, {"delta.enableChangeDataFeed": "true"}, "for changeDataFeed, which upserts"),
+        (TableFeatures.ChangeDataFeed, {"delta.enableChangeDataFeed": "TRUE"}, "for changeDataFeed, which upserts"),
+        (TableFeatures.AppendOnly, {"delta.appendOnly": "True"}, "for delta.appendOnly, which upserts"),
         (TableFeatures.CheckConstraints, {"delta.constraints.positive": "id > 0"}, r"\(constraint positive\)"),
         (TableFeatures.RowTracking, {}, "for domainMetadata, rowTracking, which upserts"),
     ],
