@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -34,26 +35,31 @@ class CommitInfos:
     ) -> None:
         self.version = table.version()
         self._table = table
+        self._files = files
         self._storage_options = storage_options
         self._read: list[CommitInfo] = []
-        self._rest = self._all(files)
+        self._rest: Iterator[CommitInfo] = self._all()
 
     def __iter__(self) -> Iterator[CommitInfo]:
         """At most the last of STEPS; ends where the log was cleaned up."""
         at = 0
         while True:
             while at >= len(self._read):
-                more = next(self._rest, None)
+                try:
+                    more = next(self._rest, None)
+                except BaseException:  # All of them - the log would end here to the next reader.
+                    self._rest = islice(self._all(), len(self._read), None)
+                    raise
                 if more is None:
                     return
                 self._read.append(more)
             yield self._read[at]
             at += 1
 
-    def _all(self, files: pyarrow.fs.FileSystem) -> Iterator[CommitInfo]:
+    def _all(self) -> Iterator[CommitInfo]:
         oldest = max(self.version - NEAR, -1)
         for at in range(self.version, oldest, -1):
-            info = _commit_info(f"{LOG}/{at:020}.json", files)
+            info = _commit_info(f"{LOG}/{at:020}.json", self._files)
             if info is None:
                 return
             yield info

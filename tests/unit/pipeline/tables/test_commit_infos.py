@@ -54,6 +54,18 @@ def test_no_more_are_read_than_are_looked_at(location: str) -> None:
     assert numbers(infos) == [COMMITS - 1], "the second is looked for now"
 
 
+def test_a_commit_that_could_not_be_read_is_no_end_of_the_log_when_it_is_asked_again(location: str) -> None:
+    infos = infos_of(location)
+    path = Path(location) / "_delta_log" / f"{COMMITS - 3:020}.json"
+    away = path.rename(path.with_suffix(".away"))
+    path.mkdir()
+    with pytest.raises(OSError, match=path.name):
+        numbers(infos)
+    path.rmdir()
+    away.rename(path)
+    assert numbers(infos) == list(range(COMMITS - 1, -1, -1))
+
+
 def test_a_commit_that_says_nothing_of_itself_is_one(location: str) -> None:
     path = Path(location) / "_delta_log" / f"{COMMITS - 1:020}.json"
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "commitInfo" not in line]
