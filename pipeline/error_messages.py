@@ -34,6 +34,9 @@ LETTERS_MAX: Final = 600
 _CAUSES: Final = re.compile(r"\s*\x1b\[\d+m\s*↳\s*\x1b\[0m\s*")
 """Between an error of deltalake's file system and its cause, each in a line of its own, in colours."""
 _SQLSTATE: Final = re.compile(r"[;.]? ?SQLSTATE: ?\w{5}\b.*$")
+_SIGNATURE: Final = re.compile(r"([?&](?:sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature)=)[^&\s'\"]+")
+"""What grants a request by its URL: a shared access signature of Azure, which Arrow quotes, or a presigned URL."""
+_HIDDEN: Final = r"\1(hidden)"
 _NO_WORKER: Final = ("Python worker failed to connect back", "Python worker exited unexpectedly")
 _WORKER: Final = (
     "Spark's Python process did not start in the ten seconds that Spark gives it: the machine is too busy, or Python "
@@ -47,9 +50,9 @@ def has_message(error: BaseException) -> bool:
 
 
 def message_of(error: BaseException) -> str:
-    """The message, in one line."""
+    """The message, in one line, without the signatures that libraries quote with their URLs."""
     if isinstance(error, PipelineError):
-        return str(error)
+        return _SIGNATURE.sub(_HIDDEN, str(error))
     if problem_of(error):
         return root_cause_of(str(error))
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
@@ -87,5 +90,5 @@ def _raised(lines: list[str]) -> str:
 
 
 def _shortened(line: str) -> str:
-    plain = _SQLSTATE.sub("", line).rstrip()
+    plain = _SIGNATURE.sub(_HIDDEN, _SQLSTATE.sub("", line).rstrip())
     return plain if len(plain) <= LETTERS_MAX else f"{plain[:LETTERS_MAX]} ..."

@@ -70,6 +70,20 @@ def test_a_mistake_of_ours_is_not_put_into_words() -> None:
         assert not has_message(mistake)
 
 
+AZURE = "GetProperties failed for 'https://a.blob.core.windows.net/c/t?sig=hush%2Fh&sv=2021'. Azure Error: [] 418"
+
+
+@pytest.mark.parametrize("of", [OSError, BadSetting, pa.ArrowInvalid])
+def test_a_signature_in_a_url_that_a_library_quotes_is_hidden(of: type[Exception]) -> None:
+    said = message_of(of(AZURE))
+    assert (
+        said
+        == "GetProperties failed for 'https://a.blob.core.windows.net/c/t?sig=(hidden)&sv=2021'. Azure Error: [] 418"
+    )
+    url = "https://b.s3.amazonaws.com/x?X-Amz-Date=1&X-Amz-Security-Token=hush&X-Amz-Signature=hush"
+    assert "hush" not in root_cause_of(f"Failed: {url} {'x' * LETTERS_MAX}")
+
+
 def test_a_line_has_an_end() -> None:
     assert len(root_cause_of("x" * 10_000)) == LETTERS_MAX + len(" ...")
 
