@@ -186,13 +186,17 @@ class _Reading:
     """One record; types that were defined can be named after that."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Kind | None] = {}
-        """None while it is being read."""
+        self._named: dict[str, Kind | SchemaError | None] = {}
+        """None while it is being read; the reason why a type has no column."""
 
     def fields(self, record: dict[str, Any], namespace: str) -> tuple[Field, ...]:
         name = full_name(record, namespace)
         self._named[name] = None
-        return tuple(self._field(field, name.rpartition(".")[0]) for field in record["fields"])
+        try:
+            return tuple(self._field(field, name.rpartition(".")[0]) for field in record["fields"])
+        except SchemaError as error:
+            self._named[name] = error
+            raise
 
     def define(self, record: dict[str, Any]) -> None:
         """Read fields for the types that they define; those without a column are left out."""
@@ -238,6 +242,8 @@ class _Reading:
                 kind = self._named[known]
                 if kind is None:
                     raise SchemaError(f"the record {name} is within itself, which has no column")
+                if isinstance(kind, SchemaError):
+                    raise SchemaError(str(kind))
                 return kind
         return self._none_here(name)
 

@@ -206,6 +206,17 @@ def test_names_of_debezium_and_of_kafka_connect_say_what_numbers_and_texts_are()
     assert found.after == ([micros, micros, row["zoned"], 20_000], None)
 
 
+def test_a_column_that_rows_of_an_envelope_cannot_have_is_named_with_its_reason() -> None:
+    from sordini.pipeline.schemas.kinds import SchemaError
+    from sordini.pipeline.schemas.registered_columns import schema_of_source
+    from sordini.schemas.registered.types import SchemaSource, SchemaType
+
+    # `after` has the type by its name, which `before` defines.
+    written = value_schema([{"name": "id", "type": "long"}, {"name": "mixed", "type": ["int", "string"]}])
+    with pytest.raises(SchemaError, match=r"^people: after: mixed: a union of several types has no column$"):
+        schema_of_source(SchemaSource(SchemaType.AVRO, written, (), {}), "people", "after")
+
+
 def test_a_decimal_of_a_variable_scale_is_one_where_the_job_asks_for_it() -> None:
     variable = {
         "type": "record",
