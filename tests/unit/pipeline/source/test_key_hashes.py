@@ -14,11 +14,18 @@ from sordini.pipeline.source.outgoing_rows import PartitionChooser, outgoing_row
 KEYS = st.lists(st.none() | st.binary(max_size=40), max_size=30)
 
 
-@given(KEYS, st.integers(0, 5))
-def test_hashes_are_those_of_the_default_partitioner(keys: list[bytes | None], skipped: int) -> None:
+@given(KEYS, st.integers(1, 4), st.integers(0, 5))
+def test_hashes_are_those_of_the_default_partitioner(keys: list[bytes | None], times: int, skipped: int) -> None:
+    keys = keys * times  # Few are hashed alone, many together.
     hashes = key_hashes(pa.array(keys, pa.binary()).slice(skipped)).tolist()
     expected = [key is None or int(murmur2(key)) & 0x7FFFFFFF for key in keys[skipped:]]
     assert [known is True or found for found, known in zip(hashes, expected, strict=True)] == expected
+
+
+def test_keys_of_all_sizes_have_their_hashes_and_few_long_ones_among_them() -> None:
+    sizes = [*range(100), 5003, *range(100), 70_001, 6000]
+    keys = [bytes(number * 7 % 251 for number in range(size)) for size in sizes]
+    assert key_hashes(pa.array(keys, pa.binary())).tolist() == [int(murmur2(key)) & 0x7FFFFFFF for key in keys]
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.string()])
