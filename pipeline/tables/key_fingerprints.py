@@ -28,6 +28,13 @@ class Fingerprints(NamedTuple):
     second: np.ndarray
 
 
+def joined(pieces: Sequence[Fingerprints]) -> Fingerprints:
+    """All of the pieces, in their order."""
+    nothing = np.zeros(0, dtype=np.uint64)
+    first, second = ([nothing, *halves] for halves in zip(*pieces, strict=True)) if pieces else ([nothing], [nothing])
+    return Fingerprints(np.concatenate(first), np.concatenate(second))
+
+
 def fingerprints(keys: pa.Table, names: Sequence[str]) -> Fingerprints:
     """Of the rows of `keys` by these columns, none of whose values is null."""
     first = second = None

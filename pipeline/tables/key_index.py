@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sordini.pipeline.tables.key_fingerprints import Fingerprints
+from sordini.pipeline.tables.key_fingerprints import Fingerprints, joined
 
 NOWHERE: Final = -1
 DELETED: Final = -2
@@ -104,21 +104,19 @@ class KeyIndex:
             self._gone = np.pad(self._gone, (0, size - len(self._gone)))
             self._gone[numbers] = True
 
-    def keys_at(self, files: list[int], file: np.ndarray, position: np.ndarray) -> Fingerprints:
-        """The keys that have, or had, rows in these files, and those of these rows. It takes a pass over the index."""
-        codes = _codes(file, position)
-        first, second = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
-        for run in self._runs:
-            at = (run.file >= 0) & (np.isin(run.file, files) | np.isin(_codes(run.file, run.position), codes))
-            first.append(run.keys.first[at])
-            second.append(run.keys.second[at])
-        return Fingerprints(np.concatenate(first), np.concatenate(second))
+    def keys_of_files(self, numbers: list[int]) -> Fingerprints:
+        """The keys that have, or had, rows in these files. It takes a pass over the index."""
+        return joined([_taken(run.keys, np.isin(run.file, numbers)) for run in self._runs])
 
-    def remove_rows(self, file: np.ndarray, position: np.ndarray) -> None:
-        """These rows are nothing any more."""
+    def remove_rows(self, file: np.ndarray, position: np.ndarray) -> Fingerprints:
+        """These rows are nothing any more; returns their keys. It takes a pass over the index."""
         removed = _codes(file, position)
+        keys = []
         for run in self._runs:
-            run.file[np.isin(_codes(run.file, run.position), removed) & (run.file >= 0)] = NOWHERE
+            at = np.isin(_codes(run.file, run.position), removed) & (run.file >= 0)
+            run.file[at] = NOWHERE
+            keys.append(_taken(run.keys, at))
+        return joined(keys)
 
     def _places(self, file: np.ndarray) -> np.ndarray:
         """The files, with NOWHERE for removed ones."""
@@ -146,6 +144,10 @@ def is_greater(some: pa.Table, others: pa.Table) -> np.ndarray:
 
 def _truths(answers: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(pc.fill_null(answers, False).to_numpy())
+
+
+def _taken(keys: Fingerprints, at: np.ndarray) -> Fingerprints:
+    return Fingerprints(keys.first[at], keys.second[at])
 
 
 def _codes(file: np.ndarray, position: np.ndarray) -> np.ndarray:

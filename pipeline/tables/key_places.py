@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints
+from sordini.pipeline.tables.key_fingerprints import Fingerprints, fingerprints, joined
 from sordini.pipeline.tables.key_index import DELETED, NOWHERE, Entries, KeyIndex, is_greater
 from sordini.pipeline.tables.table import TableError
 from sordini.pipeline.tables.upsert import Upsert
@@ -83,18 +83,18 @@ class KeyPlaces:
     def remove(self, files: Sequence[str], deleted: Mapping[str, np.ndarray]) -> Fingerprints:
         """Remove files, and rows by file, that others have removed; returns the keys that those had.
 
-        It takes passes over the index, if there are any. Without a sequence no keys are returned.
+        It takes passes over the index, if there are any. Without a sequence the keys of files are not returned.
         """
         nothing = np.zeros(0, dtype=np.int64)
         of_rows = [np.full(len(positions), self._numbers[name]) for name, positions in deleted.items()]
         file, position = np.concatenate([nothing, *of_rows]), np.concatenate([nothing, *deleted.values()])
-        keys = Fingerprints(nothing, nothing)
-        if self.how.sequence and (files or len(file)):
-            keys = self._index.keys_at([self._numbers[name] for name in files], file, position)
+        keys = []
+        if files and self.how.sequence:
+            keys.append(self._index.keys_of_files([self._numbers[name] for name in files]))
         self.remove_files(files)
         if len(file):
-            self._index.remove_rows(file, position)
-        return keys
+            keys.append(self._index.remove_rows(file, position))
+        return joined(keys)
 
     def are_forgotten(self, keys: Fingerprints) -> bool:
         """Whether nothing is known of one of these keys, neither a row nor a deletion."""
@@ -194,11 +194,8 @@ def _without_nulls(rows: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def _joined(found: list[Entries]) -> Entries:
-    keys = Fingerprints(
-        np.concatenate([each.keys.first for each in found]), np.concatenate([each.keys.second for each in found])
-    )
     return Entries(
-        keys,
+        joined([each.keys for each in found]),
         np.concatenate([each.file for each in found]),
         np.concatenate([each.position for each in found]),
         pa.concat_tables([each.sequence for each in found]),
