@@ -58,6 +58,24 @@ def finder(name: str, sources: Sequence[str]) -> Callable[[dict[str, Any]], Any]
     return lambda value: next((found for place in places if (found := _at(value, place)) is not None), None)
 
 
+Reader = Callable[[Any], Any]
+FieldReader = Reader | tuple[Reader, ...]
+"""Of what is found for a field: from any of its sources, or one reader for each of them."""
+
+
+def reading(name: str, sources: Sequence[str], reader: FieldReader) -> tuple[Callable[[dict[str, Any]], Any], Reader]:
+    """How a field is found in an object, and how what was found is read."""
+    if not isinstance(reader, tuple):
+        return finder(name, sources), reader
+    finders = [finder(name, (source,)) for source in sources]
+
+    def find(value: dict[str, Any]) -> tuple[int, Any] | None:
+        found = ((at, each(value)) for at, each in enumerate(finders))
+        return next(((at, item) for at, item in found if item is not None), None)
+
+    return find, lambda found: reader[found[0]](found[1])
+
+
 def _at(value: Any, place: tuple[Step, ...]) -> Any:
     for step in place:
         if isinstance(step, int):

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from sordini.pipeline.schemas.connect_names import NAME, VARIABLE_DECIMAL, kind_of_avro
 from sordini.pipeline.schemas.kinds import NUMBERED, Decimal, Enum, Kind, ListOf, MapOf, Plain, StructOf, column_of
+from sordini.pipeline.schemas.sources import FieldReader, source_of
 from sordini.pipeline.schemas.values.json_values import list_reader, map_reader, struct_reader
 from sordini.pipeline.schemas.values.misfit import Reader, misfit, never
 from sordini.pipeline.schemas.values.plain_values import (
@@ -109,16 +110,21 @@ def _struct(written: dict[str, Any], kind: StructOf, named: Named) -> Reader:
     return struct_reader(kind, ((field, avro_reader_at(written, field.name, field, named)) for field in kind.fields))
 
 
-def avro_reader_at(written: dict[str, Any], name: str, field: Any, named: Named) -> Reader:
+def avro_reader_at(written: dict[str, Any], name: str, field: Any, named: Named) -> FieldReader:
     """The reader of a field, which may come from any of its sources; each has a type of its own."""
-    from sordini.pipeline.schemas.sources import source_of
-
     places = [source_of(source) for source in field.sources] or [(name,)]
     found = [type_at(written, place, named) for place in places]
     types = [one for one in found if one is not None]
-    if len(types) == 1 or (types and all(one == types[0] for one in types)):
+    if not types:
+        return never(field.type)
+    if all(one == types[0] for one in types):
         return avro_reader(types[0], field.type, named)
-    return _union(types, field.type, named) if types else never(field.type)
+    branches = (resolved(one, named) for one in types)
+    # For a place of which no type is known: within a union of several.
+    by_value = _union(
+        [each for one in branches for each in (one if isinstance(one, list) else [one])], field.type, named
+    )
+    return tuple(by_value if one is None else avro_reader(one, field.type, named) for one in found)
 
 
 def type_at(written: Any, place: tuple[str | int, ...], named: Named) -> Any:

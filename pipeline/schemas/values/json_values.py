@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sordini.pipeline.schemas.fields import Field
 from sordini.pipeline.schemas.kinds import NUMBERED, PLAIN, Decimal, Kind, ListOf, MapOf, Plain, StructOf, column_of
-from sordini.pipeline.schemas.sources import finder
+from sordini.pipeline.schemas.sources import FieldReader, reading
 from sordini.pipeline.schemas.values.misfit import Misfit, Reader, key_step, misfit, never
 from sordini.pipeline.schemas.values.plain_values import plain_reader, unscaled_reader
 
@@ -27,15 +27,18 @@ def json_reader(kind: Kind, *, numbers_as_text: bool = False) -> Reader:
             return plain_reader(kind, numbers_as_text=numbers_as_text)
 
 
-def json_reader_of(field: Field, written: Mapping[str, Kind]) -> Reader:
+def json_reader_of(field: Field, written: Mapping[str, Kind]) -> FieldReader:
     """The reader of a field, of values whose writer says of its fields what kinds they are.
 
     Numbers are times in the writer's unit, texts of decimals have the writer's scale, at any depth. A number that is a
     time of one sort is none of another.
     """
-    return _reader_as(
-        field.type, next((written[name] for name in field.sources or (field.name,) if name in written), None)
-    )
+    sources = field.sources or (field.name,)
+    first = next((written[name] for name in sources if name in written), None)
+    said = [written.get(name, first) for name in sources]
+    if all(one == first for one in said):
+        return _reader_as(field.type, first)
+    return tuple(_reader_as(field.type, one) for one in said)
 
 
 def _reader_as(kind: Kind, said: Kind | None) -> Reader:
@@ -98,9 +101,9 @@ def map_reader(kind: Kind, values: Reader) -> Reader:
     return read
 
 
-def struct_reader(kind: Kind, readers: Iterable[tuple[Field, Reader]]) -> Reader:
+def struct_reader(kind: Kind, readers: Iterable[tuple[Field, FieldReader]]) -> Reader:
     """The reader of a struct, by those of its fields."""
-    plan = [(field.name, finder(field.name, field.sources), reader, field.is_required) for field, reader in readers]
+    plan = [(field.name, *reading(field.name, field.sources, reader), field.is_required) for field, reader in readers]
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sordini.pipeline.schemas.column_types import arrow_type
 from sordini.pipeline.schemas.fields import Field, Schema
-from sordini.pipeline.schemas.sources import finder
-from sordini.pipeline.schemas.values.misfit import Misfit, Reader
+from sordini.pipeline.schemas.sources import FieldReader, reading
+from sordini.pipeline.schemas.values.misfit import Misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,10 +34,10 @@ Row = tuple[list[Any] | None, str | None]
 class RowReader:
     """The fields of one schema, read from objects of one form."""
 
-    def __init__(self, schema: Schema, readers: Sequence[Reader]) -> None:
+    def __init__(self, schema: Schema, readers: Sequence[FieldReader]) -> None:
         """`readers` are those of the fields, in order."""
         self._plan = [
-            (field.name, finder(field.name, field.sources), reader, field.is_required)
+            (field.name, *reading(field.name, field.sources, reader), field.is_required)
             for field, reader in zip(schema.fields, readers, strict=True)
         ]
 

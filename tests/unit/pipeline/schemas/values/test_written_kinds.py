@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from sordini.pipeline.schemas.fields import schema_of
+from sordini.pipeline.schemas.fields import Field, Schema, field_of, schema_of
+from sordini.pipeline.schemas.kinds import StructOf
 from sordini.pipeline.schemas.registered import RegisteredSchemas
 from sordini.pipeline.schemas.registered_forms import form_of
 from sordini.schemas.registered.types import SchemaSource, SchemaType
-from tests.support.debezium_avro import connect, framed
+from tests.support.debezium_avro import connect, framed, optional
 
 DAY = 20_000
 DAY_US = DAY * 86_400_000_000
@@ -110,3 +111,38 @@ def test_a_decimal_is_read_in_the_form_of_its_writer() -> None:
     assert as_json(digits(2), "decimal_base64(12,4)", unscaled(1250)) == price
     assert as_json(digits(2, "number"), "decimal_base64(12,4)", 12.5) == price
     assert as_json({"type": "string"}, "decimal_base64(12,4)", unscaled(125000)) == price
+
+
+def test_a_value_is_what_the_place_says_that_it_comes_from() -> None:
+    """As where a field was replaced by one of another unit, and records have one of the two."""
+    field = Field("x", "timestamp", sources=("new", "$.old.at", "older"))
+    schema = Schema("s", (field,))
+    milli, micro = ({"type": "long", "logicalType": f"timestamp-{unit}s"} for unit in ("milli", "micro"))
+    inner = {"type": "record", "name": "o", "fields": [{"name": "at", "type": milli}]}
+    fields = [optional("new", micro), optional("old", inner), optional("older", "string")]
+    text = json.dumps({"type": "record", "name": "r", "fields": fields})
+    read = RegisteredSchemas(((1, text),)).reader(schema)
+    nothing = {"new": None, "old": None, "older": None}
+    for value, found in (
+        ({"new": 1, "old": {"at": 1}}, [1]),
+        ({"old": {"at": 1}}, [1000]),
+        ({"older": "1970-01-01T00:00:01Z"}, [1_000_000]),
+        ({}, [None]),
+    ):
+        assert read(framed(text, nothing | value, 1)) == (found, None)
+    source = {"type": "object", "properties": {"new": number("MicroTimestamp"), "older": number("Timestamp")}}
+    form = form_of(SchemaSource(SchemaType.JSON, json.dumps(source), (), {}), (0,), [field.type])
+    assert form.rows(schema).row({"new": None, "older": 1}) == ([1000], None)
+    assert form.rows(schema).row({"new": 1, "older": 1}) == ([1], None)
+    # What a path leads to has the kind of the first source that is said.
+    assert form.rows(schema).row({"old": {"at": 1}, "older": 1}) == ([1], None)
+
+
+def test_a_struct_s_fields_are_what_their_places_say() -> None:
+    kind = StructOf((Field("at", "timestamp", sources=("new", "old")),))
+    schema = Schema("s", (field_of("x", kind),))
+    milli, micro = ({"type": "long", "logicalType": f"timestamp-{unit}s"} for unit in ("milli", "micro"))
+    inner = {"type": "record", "name": "o", "fields": [optional("new", micro), optional("old", milli)]}
+    text = json.dumps({"type": "record", "name": "r", "fields": [{"name": "x", "type": inner}]})
+    read = RegisteredSchemas(((1, text),)).reader(schema)
+    assert read(framed(text, {"x": {"new": None, "old": 1}}, 1)) == ([{"at": 1000}], None)
