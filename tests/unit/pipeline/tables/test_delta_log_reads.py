@@ -103,3 +103,15 @@ def test_with_new_keys_of_an_object_store_neither_log_nor_index_is_read_again(tm
     staged = [path for path in table.counting.opened if path.startswith("part-")]
     assert [path for path in table.counting.opened if path.startswith("_delta_log/")] == [f"_delta_log/{2:020}.json"]
     assert len(staged) == 2, "the files of the batch alone"
+
+
+def test_a_commit_behind_those_of_others_is_read_with_them(tmp_path: Path) -> None:
+    """A commit that needs no files of the version before, as one that changes the table's properties."""
+    location = str(tmp_path / "events")
+    table = open_table("delta", location, app_id="app")
+    table.upsert(frame(range(4), _deleted=False), 0, Upsert(("id",)))
+    log, _ = Counted(location)._log_and_files()
+    first = set(log.snapshot(0).files)
+    table.upsert(frame(range(10, 14), _deleted=False), 1, Upsert(("id",)))
+    assert log.commit(2, [{"commitInfo": {"operation": "SET TBLPROPERTIES"}}])
+    assert first < set(log.snapshot(2).files) == set(Counted(location)._log_and_files()[0].snapshot(2).files)

@@ -152,6 +152,19 @@ def test_a_restored_delta_table_continues_after_the_batch_that_it_has(location: 
     assert plain_ids("delta", location) == [*range(12), 100, 101]
 
 
+def test_the_first_batch_after_a_restore_is_known_where_the_log_has_the_former_one_of_its_number_too(
+    location: str,
+) -> None:
+    table = open_table("delta", location, app_id="app")
+    for number in range(3):
+        table.append(frame(range(number * 4, number * 4 + 4)), number, {"t": {0: number * 4 + 4}})
+    DeltaTable(location).restore(1)
+    table.append(frame(range(8, 10)), 2, {"t": {0: 10}})
+    assert table.last() == open_table("delta", location, app_id="app").last() == (2, {"t": {0: 10}})
+    assert table.append(frame(range(8, 10)), 2, {"t": {0: 10}}).was_there
+    assert plain_ids("delta", location) == list(range(10))
+
+
 def test_a_delta_table_that_is_restored_to_a_time_continues_after_the_batch_that_it_had_then(location: str) -> None:
     table = open_table("delta", location, app_id="app")
     for number in range(3):

@@ -244,6 +244,7 @@ def test_remembered_deletions_that_could_not_be_read_are_known_when_the_same_pro
         [*(change(key, 9, f"m{key}") for key in range(6))],  # A file comes back, whose rows were all replaced.
         [change(0, 9), change(2, 9, "back")],  # A vector has fewer rows.
         [change(0, 9)],
+        [change(7, 9)],  # Of a key that has no row.
     ],
 )
 @pytest.mark.parametrize("is_new_process", [False, True])
