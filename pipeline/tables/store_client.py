@@ -175,5 +175,5 @@ def is_missing(error: FileNotFoundError) -> bool:
     """Whether just the object is missing: the same exception stands for a bucket or container that is unknown."""
     with suppress(StopIteration):
         code = next(_CODE.finditer(str(error)))
-        return code[1] in _MISSING_OBJECTS
+        return code[1] in _MISSING_OBJECTS and not problem_of(code[0])
     return True

@@ -16,7 +16,7 @@ from sordini.pipeline.tables.azure_storage import (
 )
 from sordini.pipeline.tables.iceberg.azure_files import AzureFiles, arguments_of
 from sordini.pipeline.tables.object_storage import Implicit, Keys, ObjectStorage, check_storage, store_of
-from sordini.pipeline.tables.store_client import problem_of
+from sordini.pipeline.tables.store_client import is_missing, problem_of
 
 FILES = {"py-io-impl": "sordini.pipeline.tables.iceberg.azure_files.AzureFiles"}
 PLACE = "abfss://lake@account.dfs.core.windows.net/tables/views"
@@ -163,3 +163,23 @@ def test_a_location_without_any_account_is_refused() -> None:
 def test_azures_codes_are_sentences(error: str, reported: str) -> None:
     assert problem_of(error).startswith(reported)
     assert bool(problem_of(error)) == bool(reported)
+
+
+@pytest.mark.parametrize(
+    ("text", "just_the_object"),
+    [
+        ("Object at location x not found", True),
+        ("404 Not Found: <Error><Code>NoSuchKey</Code></Error>", True),
+        ("404 Not Found: <Error><Code>BlobNotFound</Code></Error>", True),
+        ("Azure Error: [BlobNotFound] 404 The specified blob does not exist.", True),
+        ("When reading: AWS Error RESOURCE_NOT_FOUND during HeadObject operation", True),
+        ("404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", False),
+        ("404 Not Found: <Error><Code>ContainerNotFound</Code></Error>", False),
+        ("Azure Error: [ContainerNotFound] 404 The specified container does not exist.", False),
+        ("When listing: AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation", False),
+    ],
+)
+def test_an_object_that_is_missing_is_told_from_a_bucket_or_container_that_is(
+    text: str, *, just_the_object: bool
+) -> None:
+    assert is_missing(FileNotFoundError(text)) is just_the_object
