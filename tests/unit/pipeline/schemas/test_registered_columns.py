@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sordini.pipeline.schemas.registered_columns import schema_of_versions
+from sordini.pipeline.schemas.registered_columns import is_envelope, names_within, schema_of_versions
 from sordini.schemas.registered.types import SchemaSource, SchemaType
 
 
@@ -37,3 +37,20 @@ def test_a_field_is_read_from_the_names_that_it_had_and_no_other_has(
 ) -> None:
     found = {field.name: field.sources or (field.name,) for field in schema_of_versions("s", versions).fields}
     assert found == {name: sources or (name,) for name, sources in columns.items()}
+
+
+def of_json(*choices: dict[str, Any], **more: Any) -> SchemaSource:
+    """An object whose property `after` is null or one of these."""
+    properties = {"after": {"oneOf": [{"type": "null"}, *choices]}, "op": {"type": "string"}, **more}
+    return SchemaSource(SchemaType.JSON, json.dumps({"type": "object", "properties": properties}), (), {})
+
+
+def test_a_part_that_may_be_one_of_two_objects_has_no_columns() -> None:
+    one: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    assert names_within(of_json(one), "after") == {"x"}
+    assert names_within(of_json(one, {**one, "properties": {"y": {"type": "string"}}}), "after") == set()
+
+
+def test_values_without_a_source_are_no_envelopes() -> None:
+    assert is_envelope(of_json(source={"type": "object"}))
+    assert not is_envelope(of_json())
