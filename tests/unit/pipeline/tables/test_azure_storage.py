@@ -179,7 +179,7 @@ def test_azures_codes_are_sentences(error: str, reported: str) -> None:
         ("When listing: AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation", False),
     ],
 )
-def test_an_object_that_is_missing_is_told_from_a_bucket_or_container_that_is(
+def test_a_missing_object_is_distinguished_from_a_missing_bucket_or_container(
     text: str, *, just_the_object: bool
 ) -> None:
     assert is_missing(FileNotFoundError(text)) is just_the_object
