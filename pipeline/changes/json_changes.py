@@ -102,7 +102,9 @@ def _key_text(keys: Sequence[Key]) -> Column:
     if len(keys) > 1:
         return payload
     is_object = sql.startswith(sql.ltrim(payload), sql.lit("{"))
-    is_value = sql.startswith(sql.ltrim(payload), sql.lit('"')) | payload.try_cast("double").isNotNull()
+    is_value = sql.startswith(sql.ltrim(payload), sql.lit('"'))
+    if not keys[0].is_text:
+        is_value |= payload.try_cast("double").isNotNull()
     opening, closing = keys[0].around
     of_value = sql.concat(sql.lit(opening), payload, sql.lit(closing))
     # As a string of JSON: {"a":"..."} from the quotation mark on.

@@ -18,6 +18,8 @@ class Key(NamedTuple):
 
     name: str
     places: tuple[tuple[Step, ...], ...]
+    is_text: bool = False
+    """Whether a single value is a text as it is, also one such as 007 or 1e5 that looks like a number."""
 
     @property
     def json_paths(self) -> tuple[str, ...]:
@@ -38,7 +40,9 @@ def keys_of(names: Iterable[str], schema: Schema) -> tuple[Key, ...]:
     known = [fields[name] for name in wanted if name in fields]
     if not known:
         return tuple(Key(name, ((name,),)) for name in wanted)
-    return tuple(Key(each.name, tuple(map(source_of, each.sources)) or ((each.name,),)) for each in known)
+    return tuple(
+        Key(each.name, tuple(map(source_of, each.sources)) or ((each.name,),), each.kind == "string") for each in known
+    )
 
 
 def _step(step: Step) -> str:

@@ -6,6 +6,7 @@ a dead letter, whose reason says what the connector can do. Texts, bytes, lists 
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 PLACEHOLDER: Final = "__debezium_unavailable_value"
 """The connectors' `unavailable.value.placeholder`, as it is by default."""
+_TEXTS: Final = (PLACEHOLDER, b64encode(PLACEHOLDER.encode()).decode(), PLACEHOLDER.encode().hex())
+"""In a text, which may be that of bytes: by JSON's converter, or by the connectors' `binary.handling.mode`."""
 UNSENT: Final = (
     "not sent by the database, as the update leaves a large value as it is: give its table REPLICA IDENTITY FULL, or "
     "the connector a ReselectColumnsPostProcessor"
@@ -36,7 +39,7 @@ def _is_placeholder(kind: Kind, value: Column) -> Column | None:
 
     match kind:
         case Plain("string"):
-            return value == PLACEHOLDER
+            return value.isin(*_TEXTS)
         case Plain("binary"):
             return value == sql.lit(PLACEHOLDER.encode())
         case ListOf(Plain("string")):

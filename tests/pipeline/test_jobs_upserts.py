@@ -233,9 +233,12 @@ def test_a_key_that_is_read_from_another_place_moves_and_is_deleted_too(spark: S
         (b"z", envelope("d", 2)),
         (b"7", envelope("d", 3, {"name": "n"})),
         ({"a": {"b": "w"}}, envelope("d", 4)),
+        # Texts that look like numbers.
+        *((text, envelope("d", 5)) for text in (b"007", b"123e4567", b"12d", b"NaN")),
     ]
     found = decoded_rows(spark, job, values)
-    assert found == [("7", True), ("w", True), ("x", True), ("y", False), ("z", True)]
+    deleted = ["007", "123e4567", "12d", "7", "NaN", "w", "x"]
+    assert found == [*((key, True) for key in deleted), ("y", False), ("z", True)]
 
 
 @pytest.mark.slow
@@ -246,6 +249,8 @@ def test_a_value_that_the_database_did_not_send_replaces_none_whatever_its_kind(
     job = a_job(tmp_path, "127.0.0.1:1", "t", "delta", JOB.replace("age: int", more))
     unsent: list[dict[str, object]] = [
         {"data": b64encode(PLACEHOLDER.encode()).decode()},
+        {"name": b64encode(PLACEHOLDER.encode()).decode()},
+        {"name": PLACEHOLDER.encode().hex()},
         {"tags": [PLACEHOLDER]},
         {"more": {PLACEHOLDER: PLACEHOLDER}},
         {"data": "eA==", "name": PLACEHOLDER, "tags": [PLACEHOLDER]},
@@ -254,11 +259,11 @@ def test_a_value_that_the_database_did_not_send_replaces_none_whatever_its_kind(
     values: list[Record] = [
         *((None, envelope("u", 1, None, ada(1) | each)) for each in unsent),
         (None, envelope("u", 1, None, ada(1, key=7) | sent)),
-        (None, envelope("d", 1, ada(1, key=8) | unsent[3], None)),
+        (None, envelope("d", 1, ada(1, key=8) | unsent[-1], None)),
     ]
     assert decoded_rows(spark, job, values) == [(7, False), (8, True)]
     dead = sorted(row.reason for row in decode(job, records_of(spark, values)).dead_letters().collect())
-    assert dead == sorted(f"{names}: {UNSENT}" for names in ("data", "tags", "more", "name, tags"))
+    assert dead == sorted(f"{names}: {UNSENT}" for names in ("data", "name", "name", "tags", "more", "name, tags"))
 
 
 def decoded_rows(spark: SparkSession, job: Job, values: Sequence[Record]) -> list[tuple[Any, ...]]:

@@ -129,6 +129,8 @@ def test_a_key_is_where_its_field_is_read_from() -> None:
     [key] = keys_of(["id"], schema)
     assert key.json_paths == ("$.a.b", "$.number")
     assert key.around == ('{"a":{"b":', "}}")
+    assert not key.is_text
+    assert keys_of(["sku"], TEXT_KEY) == (Key("sku", (("sku",),), is_text=True),)
     assert keys_of(["made_by_a_transform"], schema) == (Key("made_by_a_transform", (("made_by_a_transform",),)),)
 
 
