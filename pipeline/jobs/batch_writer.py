@@ -155,7 +155,7 @@ class BatchWriter:
 
         written = self.write_rows(self.rows(decoded.rows(counted)), batch_id, offsets, before_commit, size)
         if written.was_there and can_be_dead:  # Earlier versions committed the sink first, and may have crashed then.
-            dead = write_dead_letters(self.dead_letters, letters, batch_id, offsets, self.sink)
+            dead = write_dead_letters(self.dead_letters, letters, batch_id, offsets, self.sink, is_in_sink=True)
         records_read = 0 if written.was_there else seen.get["records"]
         batch = batch_of(batch_id, written, dead, time.monotonic() - began, records_read)
         return batch._replace(upkeep=self._keep_up(written, dead))

@@ -113,9 +113,7 @@ def uncommitted_batch(state: StateFolder, last: tuple[int, Offsets] | None) -> t
     end = planned_end(state, current, planned)
     if end is None or last[0] != current.first_batch_id + planned or not _agrees(end, last[1]):
         return None
-    start = planned_end(state, current, planned - 1)
-    if start is None:
-        start = offsets_from_json((state.read(CURRENT) or {}).get("start", {}), CURRENT)
+    start = planned_start(state, current, planned)
     return (start, end) if start else None
 
 
@@ -129,6 +127,12 @@ def topic_ids_at(state: StateFolder, last: tuple[int, Offsets] | None) -> dict[s
         return {}
     position = planned_position(state, current, last[0] - current.first_batch_id)
     return position.topic_ids if position is not None and _agrees(position.offsets, last[1]) else {}
+
+
+def planned_start(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offsets:
+    """Where a batch of the checkpoint in force (with Spark's number) begins; its first one where that was stored."""
+    before = planned_end(state, checkpoint, batch - 1)
+    return offsets_from_json((state.read(CURRENT) or {}).get("start", {}), CURRENT) if before is None else before
 
 
 def planned_end(state: StateFolder, checkpoint: Checkpoint, batch: int) -> Offsets | None:

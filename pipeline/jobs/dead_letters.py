@@ -51,18 +51,27 @@ def write_dead_letters(
     batch_id: int,
     offsets: Offsets,
     sink: AnySink,
+    *,
+    is_in_sink: bool = False,
 ) -> int:
-    """Write the dead letters of a batch, and return how many. `sink` is the batch's own. Raises DeadLettersFailed."""
+    """Write the dead letters of a batch, and return how many. `sink` is the batch's own. Raises DeadLettersFailed.
+
+    Of a batch that is in its sink (`is_in_sink`) they are there, unless an earlier version wrote it. What is read for
+    it again may be more than it was made of, so only those records are written that have no dead letter.
+    """
     try:
         last = None if isinstance(into, TopicSink) else into.last()
-        if isinstance(into, TopicSink) or last is None or last[0] < batch_id or last == (batch_id, offsets):
+        if isinstance(into, TopicSink) or last is None or last == (batch_id, offsets):
             return into.append(letters, batch_id, offsets).rows
-        # An attempt that stored another batch under this number, or a later one, crashed before its commit.
+        if last[0] < batch_id and not is_in_sink:
+            return into.append(letters, batch_id, offsets).rows
+        # Or an attempt that stored another batch under this number, or a later one, crashed before its commit.
+        number = max(batch_id, last[0] + 1)
         if isinstance(into, TransactionalTopic):
             rest, end_offsets = records_after(letters, last[1]), furthest(last[1], offsets)
-            return into.append(rest, last[0] + 1, end_offsets).rows
+            return into.append(rest, number, end_offsets).rows
         end = max(at for each in offsets.values() for at in each.values())
-        return into.append(rows_missing_from(into, letters, 0, end), last[0] + 1, offsets).rows
+        return into.append(rows_missing_from(into, letters, 0, end), number, offsets).rows
     except Exception as error:  # All of them - no common base class; our own bugs are raised again.
         if not has_message(error):
             raise

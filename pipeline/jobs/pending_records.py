@@ -60,6 +60,19 @@ def pending_of(extent: Extent, reached: Offsets | None, recreated: Collection[st
     )
 
 
+def position_after(before: Offsets, back: Offsets, end: Offsets) -> Offsets:
+    """A job's position after a batch of Spark's that ends at `end`.
+
+    It keeps the positions in topics that the batch does not have. In those that came back it is not before `back`.
+    """
+    absent = {topic: at for topic, at in before.items() if topic not in end}
+    reached = {
+        topic: {number: max(at, back.get(topic, {}).get(number, at)) for number, at in each.items()}
+        for topic, each in end.items()
+    }
+    return {**absent, **reached}
+
+
 def _into_bounds(start: Offsets, begins: Offsets, ends: Offsets) -> tuple[list[str], bool]:
     """Move positions to existing records; returns sentences with the partitions and reasons."""
     notices, ends_behind = [], False

@@ -18,6 +18,7 @@ from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.job import SourceFormat
 from sordini.pipeline.jobs.load import begin, distance, finish, known_ids
 from sordini.pipeline.jobs.missing_rows import records_after
+from sordini.pipeline.jobs.pending_records import position_after
 from sordini.pipeline.jobs.source_topics import Offsets, SourceTopics, offsets_text
 from sordini.pipeline.jobs.state_folder import StateFolder, job_state
 from sordini.pipeline.source.spark_versions import ADMISSION, is_before
@@ -90,14 +91,15 @@ def _start(
     if choice.is_new:
         checkpoints.put_in_force(below, choice.checkpoint, pending.start)
 
-    flow = _Flow(writer, topics, reached, known_ids(state, reached))
+    flow = Flow(writer, topics, reached, known_ids(state, reached), lambda said: notice(f"{job.name}: {said}"))
 
     def write(records: DataFrame, batch_id: int) -> None:
         number = batch_id - choice.checkpoint.first_batch_id
         end = checkpoints.planned_end(below, choice.checkpoint, number)
         if end is None:
             raise PipelineError(f"Spark's checkpoint {below.location} has no batch {number}, which it is running")
-        start = checkpoints.planned_end(below, choice.checkpoint, number - 1) or pending.start
+        # A first batch that is repeated begins where it did then, and not where this run would begin.
+        start = checkpoints.planned_start(below, choice.checkpoint, number)
         on_batch(job, flow.write(records, batch_id, start, end))
 
     frame = spark.readStream.format(job.source.format.value).options(**stream_options(job, offsets_text(pending.start)))
@@ -115,32 +117,46 @@ def _start(
     )
 
 
-class _Flow:
+class Flow:
     """The batches of a query, from its checkpoint into the sink.
 
     The sink keeps the job's positions in topics that are not there now, which the checkpoint does not have: a topic
-    that comes back is new to Spark, and only what follows its position is written.
+    that comes back is new to Spark, and only what follows its position is written. Until Spark is there the sink keeps
+    the position; a run that begins meanwhile gets a new checkpoint, as the sink has other offsets than this one.
     """
 
     def __init__(
-        self, writer: BatchWriter, topics: SourceTopics, reached: tuple[int, Offsets] | None, topic_ids: dict[str, str]
+        self,
+        writer: BatchWriter,
+        topics: SourceTopics,
+        reached: tuple[int, Offsets] | None,
+        topic_ids: dict[str, str],
+        notice: Callable[[str], None],
     ) -> None:
         self._writer = writer
         self._topics = topics
         self._topic_ids = topic_ids
+        self._notice = notice
         self._last, self._position = (-1, {}) if reached is None else reached
+        self._back: Offsets = {}
+        """The positions in topics that came back, as long as Spark is before them."""
 
     def write(self, records: DataFrame, batch_id: int, start: Offsets, end: Offsets) -> Batch:
         """Write a batch. One of an earlier run is not read again: `finish` has seen to its dead letters."""
         if batch_id <= self._last:
             return Batch(batch_id, 0, 0, 0, 0, 0.0, was_there=True, records=0)
-        back = {topic: at for topic, at in self._position.items() if topic in end and topic not in start}
-        if back:
-            recreated = self._topics.recreated(self._topic_ids)
-            records = records_after(records, {topic: at for topic, at in back.items() if topic not in recreated})
-        offsets = {**{topic: at for topic, at in self._position.items() if topic not in end}, **end}
+        came = {topic: at for topic, at in self._position.items() if topic in end and topic not in start}
+        if came:
+            pending = self._topics.pending(self._writer.job, came, self._topic_ids)
+            for said in pending.notices:
+                self._notice(said)
+            self._back |= {topic: pending.start[topic] for topic in came if topic in pending.start}
+        if self._back:
+            records = records_after(records, self._back)
+        offsets = position_after(self._position, self._back, end)
         batch = self._writer.write(records, batch_id, offsets, distance(start, end))
         self._last, self._position = batch_id, offsets
+        self._back = {topic: at for topic, at in self._back.items() if end.get(topic) != offsets[topic]}
         return batch
 
 

@@ -13,11 +13,11 @@ from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.batch_writer import Batch, BatchWriter, open_sink_table
 from sordini.pipeline.jobs.graceful_stop import BatchGate
 from sordini.pipeline.jobs.job import Job
-from sordini.pipeline.jobs.load import TOPIC_IDS, finish, load
+from sordini.pipeline.jobs.load import TOPIC_IDS, finish, known_ids, load
 from sordini.pipeline.jobs.load_pieces import DONE, INTENT, LoadPiece, last_noted_batch, open_piece
-from sordini.pipeline.jobs.source_topics import RecordsLost, SourceTopics
+from sordini.pipeline.jobs.source_topics import Offsets, RecordsLost, SourceTopics
 from sordini.pipeline.jobs.state_folder import StateFolder
-from sordini.pipeline.jobs.stream import stream
+from sordini.pipeline.jobs.stream import Flow, stream
 from tests.pipeline.sent import KEEP
 from tests.pipeline.test_jobs import JOB, a_job, good, numbers, produce, run_load
 from tests.pipeline.topics import Place
@@ -166,6 +166,36 @@ def test_a_topic_that_a_job_leaves_out_for_a_while_is_gone_on_from_its_position(
     assert numbers(two.sink, spark) == [*good(60), *good(40, 1000)]
     run(two)
     assert numbers(two.sink, spark) == [*good(60), *good(60, 1000)]
+
+
+@pytest.mark.slow
+def test_of_a_topic_that_comes_back_to_a_stream_what_follows_its_position_is_written_whatever_the_batches_are(
+    place: Place, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, job, _ = both(tmp_path, place)
+    produce(job, 0, 40)
+    run_load(job, spark)
+    produce(job, 40, 25)
+    writer = BatchWriter.of(job, spark)
+    reached = writer.reached()
+    assert reached == (0, {topic: {0: 20, 1: 20}})
+    flow = Flow(writer, SourceTopics.of(job), reached, known_ids(StateFolder(job.state), reached), pytest.fail)
+    start: Offsets = {}  # Of a checkpoint that began while the topic was not there.
+    for batch_id, ends, position in (
+        (1, {0: 10, 1: 10}, {0: 20, 1: 20}),
+        (2, {0: 15, 1: 25}, {0: 20, 1: 25}),
+        (3, {0: 30, 1: 30}, {0: 30, 1: 30}),
+        (4, {0: 33, 1: 32}, {0: 33, 1: 32}),
+    ):
+        end = {topic: ends}
+        flow.write(writer.records(start, end), batch_id, start, end)
+        assert writer.reached() == (batch_id, {topic: position})
+        start = end
+    assert numbers(job.sink, spark) == good(65)
+    assert len(numbers(job.dead_letters, spark, "offset")) == 6
+    # A run that does not know whether Spark has committed the batch reads the topic for it from its start.
+    assert writer.write(writer.records({}, end), 4, end, 65).was_there
+    assert len(numbers(job.dead_letters, spark, "offset")) == 6
 
 
 @pytest.mark.long

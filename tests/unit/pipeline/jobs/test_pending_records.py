@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sordini.pipeline.jobs.pending_records import Extent, pending_of
+from sordini.pipeline.jobs.pending_records import Extent, pending_of, position_after
 from sordini.pipeline.source.positions import Offsets, Position
 
 
@@ -40,3 +40,12 @@ def test_a_log_that_ends_before_the_position_is_another_loss_than_one_whose_star
     assert passed.notices == ("a-0: offsets 5 to 7 were deleted before they were read",)
     again = pending_of(extent({"a": {0: 0}}, {"a": {0: 4}}), {"a": {0: 5}}, ["a"])
     assert (again.ends_behind, again.start, again.recreated) == (False, {"a": {0: 0}}, ("a",))
+
+
+def test_the_position_in_a_topic_that_came_back_stays_until_spark_which_reads_it_from_its_start_is_there() -> None:
+    position: Offsets = {"a": {0: 5}, "b": {0: 7, 1: 2}, "c": {0: 1}}
+    back = {"b": {0: 7, 1: 2}}
+    after = position_after(position, back, {"a": {0: 9}, "b": {0: 4, 1: 3, 2: 1}})
+    assert after == {"a": {0: 9}, "b": {0: 7, 1: 3, 2: 1}, "c": {0: 1}}
+    assert position_after(after, back, {"a": {0: 9}, "b": {0: 8, 1: 3, 2: 1}})["b"] == {0: 8, 1: 3, 2: 1}
+    assert position_after(after, {}, {"a": {0: 6}}) == {"a": {0: 6}, "b": {0: 7, 1: 3, 2: 1}, "c": {0: 1}}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sordini.pipeline.jobs.checkpoints import Checkpoint, put_in_force, uncommitted_batch
+from sordini.pipeline.jobs.checkpoints import Checkpoint, planned_start, put_in_force, uncommitted_batch
 from sordini.pipeline.jobs.state_folder import StateFolder
 from tests.unit.pipeline.jobs.test_checkpoints import SAME, end, spark_ran
 
@@ -22,6 +22,9 @@ def test_a_batch_that_is_in_the_table_and_not_committed_may_lack_its_dead_letter
 def test_the_first_batch_of_a_checkpoint_begins_where_the_checkpoint_does(tmp_path: Path) -> None:
     state = a_query(tmp_path, planned=0, committed=-1)
     assert uncommitted_batch(state, (3, end(10))) == (end(4), end(10))
+    checkpoint = Checkpoint(0, 3, SAME)
+    assert planned_start(state, checkpoint, 0) == end(4)
+    assert planned_start(state, checkpoint, 1) == end(10)
 
 
 def test_of_a_batch_whose_table_keeps_more_positions_the_range_is_the_checkpoints(tmp_path: Path) -> None:
