@@ -91,8 +91,9 @@ class _Starter:
             self._notice(f"{self._aggregate.name}: all is read again with a new checkpoint, as {choice.why}")
         starting = self._starting(last, is_new=choice.is_new)
         if choice.is_new:
-            self._state.write(WRITTEN, {"batch_id": last[0] if last else -1})
             checkpoints.put_in_force(self._state, choice.checkpoint)
+            # Last, as what it says of a table that is an older copy is why the checkpoint is new.
+            self._state.write(WRITTEN, {"batch_id": last[0] if last else -1})
 
         def write(rows: DataFrame, batch_id: int) -> None:
             number = batch_id - choice.checkpoint.first_batch_id
@@ -164,7 +165,13 @@ class _Starter:
         if started is not None and not is_new:
             return offsets_text(started)
         if started is not None and last is not None:
-            started = still_there(started, topics.extent()[0], last[1])
+            there = still_there(started, topics.extent()[0], last[1])
+            if there != started:
+                self._notice(
+                    f"{self._aggregate.name}: retention has deleted records that were read before: windows that were "
+                    "open then are written without them"
+                )
+            started = there
         pending = find_pending(self._job, topics, self._state, 0, started, known_ids(self._state, None))
         for said in pending.notices:
             self._notice(f"{self._aggregate.name}: {said}")

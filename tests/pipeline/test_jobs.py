@@ -22,7 +22,7 @@ from sordini.pipeline.jobs.compact import compact
 from sordini.pipeline.jobs.job_file import read_job
 from sordini.pipeline.jobs.load import Step, load
 from sordini.pipeline.jobs.load_pieces import INTENT, LoadPiece
-from sordini.pipeline.jobs.state_folder import StateFolder
+from sordini.pipeline.jobs.state_folder import StateError, StateFolder
 from sordini.pipeline.jobs.status import status
 from sordini.pipeline.jobs.stream import stream
 from tests.pipeline.topics import Place
@@ -270,8 +270,9 @@ def test_windows_are_written_once_by_stream_or_backfill(job: Job, spark: SparkSe
     # Nor does that need records which retention has deleted since they were read.
     Place(job.source.bootstrap).delete_records(job.source.topics[0], {0: 30, 1: 30})
     (job.home / ".sordini/events/aggregate-per_minute/current.json").unlink()
-    [notice] = run()
+    [notice, deleted] = run()
     assert "all is read again" in notice
+    assert "retention has deleted records that were read before" in deleted
     assert windows(one.sink, spark) == found
 
 
@@ -296,6 +297,11 @@ def test_windows_of_a_table_that_was_restored_from_an_older_copy_are_written_aga
     produce(job, 200, 20)
     shutil.rmtree(table)
     shutil.copytree(job.home / "copy", table)
+    blocked = job.home / ".sordini/events/aggregate-per_minute/.current.json.new"
+    blocked.mkdir()
+    with pytest.raises(StateError, match=r"current.json cannot be written"):
+        run()
+    blocked.rmdir()
     [notice] = run()
     assert "all is read again with a new checkpoint, as the table is at batch" in notice
     assert found.items() <= windows(one.sink, spark).items()
