@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
-from sordini.pipeline.source.positions import Offsets, Position
+from sordini.pipeline.source.positions import Offsets, Position, kept_absent
+
+_NAMED_MAX: Final = 5
+"""Topics in one sentence."""
 
 
 class PendingRecords(NamedTuple):
@@ -48,7 +51,7 @@ def pending_of(extent: Extent, reached: Offsets | None, recreated: Collection[st
     lost, ends_behind = _into_bounds(start, extent.begins, ends)
     if reached is not None:  # Before a first run nothing can be lost.
         notices += lost
-    absent = {topic: dict(at) for topic, at in (reached or {}).items() if topic not in ends}
+    absent = kept_absent({topic: dict(at) for topic, at in (reached or {}).items() if topic not in ends})
     return PendingRecords(
         start,
         ends,
@@ -60,12 +63,20 @@ def pending_of(extent: Extent, reached: Offsets | None, recreated: Collection[st
     )
 
 
+def sentence_of(gone: Sequence[str]) -> str:
+    """What is said of topics that are not there, of which there is at least one."""
+    others = f" and {len(gone) - _NAMED_MAX} others" if len(gone) > _NAMED_MAX else ""
+    names = ", ".join(f"'{topic}'" for topic in gone[-_NAMED_MAX:]) + others
+    they = "it comes" if len(gone) == 1 else "they come"
+    return f"{names}: not in the cluster any more; the position is kept in case {they} back"
+
+
 def position_after(before: Offsets, back: Offsets, end: Offsets) -> Offsets:
     """A job's position after a batch of Spark's that ends at `end`.
 
     It keeps the positions in topics that the batch does not have. In those that came back it is not before `back`.
     """
-    absent = {topic: at for topic, at in before.items() if topic not in end}
+    absent = kept_absent({topic: at for topic, at in before.items() if topic not in end})
     reached = {
         topic: {number: max(at, back.get(topic, {}).get(number, at)) for number, at in each.items()}
         for topic, each in end.items()

@@ -10,7 +10,7 @@ from typing import Final
 
 from sordini.pipeline.errors import PipelineError, TopicRecreated
 from sordini.pipeline.jobs.job import Job, JobSource
-from sordini.pipeline.jobs.pending_records import Extent, PendingRecords, pending_of
+from sordini.pipeline.jobs.pending_records import Extent, PendingRecords, pending_of, sentence_of
 from sordini.pipeline.source import offset_lookup
 from sordini.pipeline.source.client import Client
 from sordini.pipeline.source.options import Edge, OffsetsOrEdge, SourceOptions, Timestamps, read_options
@@ -66,11 +66,7 @@ class SourceTopics:
         if pending.notices and self.fail_on_data_loss:
             raise RecordsLost(f"{'; '.join(pending.notices)} (source.fail_on_data_loss: false continues regardless)")
         gone = sorted(topic for topic in pending.absent if job.source.reads(topic))
-        if not gone:
-            return pending
-        names, they = ", ".join(f"'{topic}'" for topic in gone), "it comes" if len(gone) == 1 else "they come"
-        absent = f"{names}: not in the cluster any more; the position is kept in case {they} back"
-        return pending._replace(notices=(*pending.notices, absent))
+        return pending._replace(notices=(*pending.notices, sentence_of(gone))) if gone else pending
 
     def _extent(self, client: Client, job: Job) -> Extent:
         first = offset_lookup.start(client, replace(self.options, starting=starting(job.source))).offsets

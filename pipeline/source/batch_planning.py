@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sordini.pipeline.errors import PipelineError
-from sordini.pipeline.source.positions import Position
+from sordini.pipeline.source.positions import Position, kept_absent
 
 _EXPLAINED: Final = (
     "; set failOnDataLoss to false to continue with the remaining records, or start with a new checkpoint if this is"
@@ -91,7 +91,7 @@ def advance(start: Position, latest: Position, offsets_max: int | None) -> Posit
 
 def with_absent(end: Position, start: Position) -> Position:
     """The end with the positions in topics that are not there now: those that come back are read from there."""
-    absent = {topic: at for topic, at in start.offsets.items() if topic not in end.offsets}
+    absent = kept_absent({topic: at for topic, at in start.offsets.items() if topic not in end.offsets})
     if not absent:
         return end
     ids = {topic: start.topic_ids[topic] for topic in absent if topic in start.topic_ids}

@@ -24,6 +24,8 @@ from sordini.pipeline.errors import BadSetting
 Offsets = dict[str, dict[int, int]]
 """Topic -> partition -> the next offset to be read."""
 
+ABSENT_PARTITIONS_MAX: Final = 1000
+"""Of topics that are not there, of which a position keeps the offsets."""
 _TOPIC_IDS: Final = "$topic_ids"
 _STARTED_AT: Final = "$started_at"
 
@@ -88,6 +90,22 @@ def lag(position: Offsets, latest: Offsets) -> Offsets:
         }
         for topic, partitions in latest.items()
     }
+
+
+def kept_absent(absent: Offsets, partitions_max: int = ABSENT_PARTITIONS_MAX) -> Offsets:
+    """What a position keeps of topics that are not there: the last ones by name, with so many partitions at most.
+
+    A pattern may match a topic for each day, of which old ones are deleted for good: without a limit each batch would
+    store a longer position.
+    """
+    kept: Offsets = {}
+    left = partitions_max
+    for topic in sorted(absent, reverse=True):
+        left -= len(absent[topic])
+        if left < 0:
+            break
+        kept[topic] = absent[topic]
+    return kept
 
 
 def parse_offsets(text: str, option: str) -> Offsets:

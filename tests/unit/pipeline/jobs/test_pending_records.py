@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sordini.pipeline.jobs.pending_records import Extent, pending_of, position_after
-from sordini.pipeline.source.positions import Offsets, Position
+from sordini.pipeline.jobs.pending_records import Extent, pending_of, position_after, sentence_of
+from sordini.pipeline.source.positions import ABSENT_PARTITIONS_MAX, Offsets, Position
 
 
 def extent(begins: Offsets, ends: Offsets, first: Offsets | None = None) -> Extent:
@@ -49,3 +49,18 @@ def test_the_position_in_a_topic_that_came_back_stays_until_spark_which_reads_it
     assert after == {"a": {0: 9}, "b": {0: 7, 1: 3, 2: 1}, "c": {0: 1}}
     assert position_after(after, back, {"a": {0: 9}, "b": {0: 8, 1: 3, 2: 1}})["b"] == {0: 8, 1: 3, 2: 1}
     assert position_after(after, {}, {"a": {0: 6}}) == {"a": {0: 6}, "b": {0: 7, 1: 3, 2: 1}, "c": {0: 1}}
+
+
+def test_positions_in_topics_that_are_gone_for_good_are_kept_of_the_last_ones_only() -> None:
+    position: Offsets = {f"views-{day:04}": {0: day} for day in range(1200)}
+    pending = pending_of(extent({"a": {0: 0}}, {"a": {0: 4}}), position, [])
+    assert (len(pending.absent), pending.absent["views-1199"]) == (ABSENT_PARTITIONS_MAX, {0: 1199})
+    after = position_after(position, {}, {"a": {0: 4}})
+    assert after == {**pending.absent, "a": {0: 4}}
+
+
+def test_of_many_topics_that_are_gone_a_sentence_names_the_last() -> None:
+    kept = ": not in the cluster any more; the position is kept in case "
+    assert sentence_of(["a"]) == f"'a'{kept}it comes back"
+    assert sentence_of(list("abcde")) == f"'a', 'b', 'c', 'd', 'e'{kept}they come back"
+    assert sentence_of(list("abcdefg")) == f"'c', 'd', 'e', 'f', 'g' and 2 others{kept}they come back"

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sordini.pipeline.source.batch_planning import advance
 from sordini.pipeline.source.positions import (
+    ABSENT_PARTITIONS_MAX,
     BadPosition,
     Position,
+    kept_absent,
     lag,
     parse_assignment,
     parse_offsets,
@@ -100,3 +103,20 @@ def test_the_lag_of_a_partition_without_a_position_is_all_it_has() -> None:
 
 def test_a_partition_whose_log_was_truncated_has_no_negative_lag() -> None:
     assert lag({"a": {0: 5}}, {"a": {0: 3}}) == {"a": {0: 0}}
+
+
+def test_of_the_topics_that_are_not_there_a_position_keeps_the_last_ones_by_name() -> None:
+    absent = {f"views-{day:03}": {0: day, 1: day} for day in range(5)}
+    assert kept_absent(absent) == absent
+    assert kept_absent(absent, 5) == {"views-003": {0: 3, 1: 3}, "views-004": {0: 4, 1: 4}}
+    assert kept_absent(absent, 1) == {}
+
+
+def test_a_position_does_not_grow_with_topics_of_days_that_are_deleted_for_good() -> None:
+    position = Position({"views-0000": {0: 7}}, {"views-0000": "id"})
+    for day in range(1, 1200):
+        name = f"views-{day:04}"
+        position = advance(position, Position({name: {0: day}}, {name: "id"}), None)
+    assert len(position.offsets) == len(position.topic_ids) == ABSENT_PARTITIONS_MAX + 1
+    assert position.offsets["views-1199"] == {0: 1199}
+    assert position.offsets["views-1198"] == {0: 1198}
