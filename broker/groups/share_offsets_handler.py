@@ -52,6 +52,7 @@ NO_GROUP_ID: Final = "The group id is invalid."
 NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 NO_OFFSET: Final = -1
 NO_LAG: Final = -1
+LAG_MAX: Final = 2**63 - 1
 NO_STATE: Final = StateSummary(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """Of a partition that does not exist."""
 PARTITIONS_PER_STEP: Final = 10
@@ -332,7 +333,8 @@ def _described(index: int, summary: StateSummary, end: EndOffset | None) -> Desc
     if summary.start is not None:
         row.start_offset = summary.start
         if end is not None and end.offset is not None and summary.done is not None:
-            row.lag = end.offset - summary.start - summary.done
+            # What brokers have stored may be any numbers, and a lag is one of 64 bits.
+            row.lag = max(-LAG_MAX, min(end.offset - summary.start - summary.done, LAG_MAX))
     return row
 
 

@@ -296,8 +296,9 @@ class Channel:
             self._pipeline.park_answer(answer, frame)
             return
         self._pipeline.park(answer, frame)
-        if answer.blocks_pipeline:
-            answer.on_failure = self._fail_later
+        if answer.failure is not None:
+            self._fail_later(answer.failure)
+        answer.on_failure = self._fail_later
         if answer.is_answered:
             self._deliver()
         else:

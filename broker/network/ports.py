@@ -210,7 +210,7 @@ class DelayedResponse(ResponseSlot):
     and never calls the service: the processor starts the requests behind it afterwards.
     """
 
-    __slots__ = ("_deliver", "abandoned", "amend", "on_abandon", "on_answer", "on_failure", "time_ns")
+    __slots__ = ("_deliver", "abandoned", "amend", "failure", "on_abandon", "on_answer", "on_failure", "time_ns")
 
     def __init__(self, on_abandon: Callable[[], None] | None = None) -> None:
         # As the base class does: a call for each fetch that waits.
@@ -221,9 +221,8 @@ class DelayedResponse(ResponseSlot):
         self.blocks_pipeline = False
         self.on_abandon = on_abandon
         self.on_answer: Callable[[], None] | None = None  # For the latency metrics.
-        self.on_failure: Callable[[Exception], None] | None = (
-            None  # Set by the connection while the pipeline is blocked.
-        )
+        self.failure: Exception | None = None
+        self.on_failure: Callable[[Exception], None] | None = None  # Set by the connection.
         self.abandoned = False
         self.amend: Callable[[Parts | None], Parts | None] | None = None  # Changes the response before it is sent.
         self.time_ns: Callable[[], int] | None = None  # How long slices of its work have taken.
@@ -259,10 +258,14 @@ class DelayedResponse(ResponseSlot):
 
     def fail(self, error: Exception) -> None:
         """Instead of a response: the connection is closed with this error."""
-        if not self.abandoned and self.on_failure is not None:
-            self.on_failure(error)
+        self._fail(error)
         self.blocks_pipeline = False
         self.resolve(None)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error  # For the connection, if it does not have this object yet.
+        if not self.abandoned and self.on_failure is not None:
+            self.on_failure(error)
 
     def attach(self, deliver: Callable[[], None]) -> None:
         """Called by the connection; `deliver` is called when the response is complete."""
@@ -273,10 +276,12 @@ class DelayedResponse(ResponseSlot):
         if outer.abandoned:
             self.abandon()
         elif self.is_answered:
+            if self.failure is not None:
+                outer._fail(self.failure)
             outer.resolve(self.parts)
         else:
             outer.on_abandon = self.abandon
-            self.on_failure = outer.on_failure
+            self.on_failure = outer._fail
             if self.blocks_pipeline:
                 self.attach(lambda: self._forward_progress(outer))
             else:

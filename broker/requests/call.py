@@ -17,7 +17,7 @@ from sordini.broker.requests.prepared_requests import Preparer
 from sordini.broker.requests.slice_scheduler import Work
 from sordini.protocol import codecs
 from sordini.protocol.api_keys import ApiKey
-from sordini.protocol.errors import BrokerError, ErrorCode
+from sordini.protocol.errors import BrokerError, ErrorCode, WireError
 from sordini.protocol.headers import request_header_version
 from sordini.protocol.served_apis import Api
 from sordini.system.named_tuple import NamedTuple
@@ -82,6 +82,7 @@ class VersionedApi:
         "encode",
         "errors",
         "flexible_answer",
+        "frame_of_failure",
         "header_version",
         "is_fallback",
         "number",
@@ -108,6 +109,8 @@ class VersionedApi:
         self.errors = 0
         self.continue_in_slices: Callable[[Call, Work[Any], DelayedResponse], object] = _no_dispatcher
         """Completes a call's response by work done in slices; set by the dispatcher."""
+        self.frame_of_failure: Callable[[Call, Exception], Parts] = _no_fence
+        """The response to a call that failed, by the fence; set by the dispatcher."""
 
 
 class Call:
@@ -167,8 +170,20 @@ class Call:
         return self._framed(out, slices)
 
     def complete(self, pending: DelayedResponse, message: Any) -> None:
-        """Complete a delayed response of this call."""
-        pending.resolve(None if message is None else self.frame(message))
+        """Complete a delayed response of this call.
+
+        The caller may be a task that completes the responses of many: one that cannot be encoded is its call's failure.
+        """
+        try:
+            parts = None if message is None else self.frame(message)
+        except AssertionError:
+            raise
+        except WireError as error:
+            pending.fail(error)
+            return
+        except Exception as error:  # noqa: BLE001 - the fence.
+            parts = self.versioned_api.frame_of_failure(self, error)
+        pending.resolve(parts)
 
     def complete_by(self, pending: DelayedResponse, work: Work[Any]) -> None:
         """Complete a delayed response of this call with the message that `work`, done in slices, returns."""
@@ -204,3 +219,8 @@ class LongCall(Call):
 def _no_dispatcher(_call: Call, work: Work[Any], _pending: DelayedResponse) -> None:
     """Without a dispatcher nothing is done."""
     work.close()
+
+
+def _no_fence(_call: Call, error: Exception) -> Parts:
+    """Without a dispatcher the caller gets the exception."""
+    raise error

@@ -157,6 +157,7 @@ class Dispatcher:
             return VersionedApi(api, 0, route, is_fallback=True)
         versioned = VersionedApi(api, version, route)
         versioned.continue_in_slices = self._long_requests.handle
+        versioned.frame_of_failure = self.fence.frame
         versioned.preparer = self.prepared.preparers.get(api.key)
         self._versioned_apis[versioned.number] = versioned
         return versioned

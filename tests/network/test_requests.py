@@ -248,6 +248,30 @@ async def test_a_waiter_that_fails_when_it_is_abandoned_does_not_keep_the_others
         assert "ZeroDivisionError" in bench.log.at("error")[0][1]["traceback"]
 
 
+@pytest.mark.parametrize("when", ["before serve returns", "later", "forwarded"])
+async def test_an_answer_that_fails_closes_its_connection_whenever_it_does(when):
+    from sordini.broker.network.ports import DelayedResponse
+
+    async with Bench() as bench:
+        inner, pending = DelayedResponse(), DelayedResponse()
+
+        def failing():
+            if when == "before serve returns":
+                pending.fail(ZeroDivisionError("of a response"))
+            elif when == "forwarded":
+                inner.forward_to(pending)
+            return pending
+
+        bench.service.answers[1] = failing
+        client = await bench.connect()
+        await send(client, request(FETCH, tag=1))
+        if when != "before serve returns":
+            await until(lambda: 1 in bench.service.served)
+            (inner if when == "forwarded" else pending).fail(ZeroDivisionError("of a response"))
+        await until(lambda: bench.server.quotas.total == 0)
+        assert "of a response" in bench.log.at("error")[0][1]["traceback"]
+
+
 async def test_a_pending_answer_is_resolved_once():
     from sordini.broker.network.ports import DelayedResponse
 

@@ -13,7 +13,12 @@ import pytest
 from sordini.protocol.api_keys import ApiKey
 from sordini.protocol.errors import ErrorCode
 from sordini.protocol.headers import request_header
-from sordini.protocol.messages import alter_configs, incremental_alter_configs
+from sordini.protocol.messages import alter_configs, alter_share_group_offsets, incremental_alter_configs
+from sordini.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from sordini.protocol.messages.find_coordinator import FindCoordinatorRequest
 from sordini.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from sordini.protocol.messages.offset_commit import (
@@ -26,6 +31,7 @@ from sordini.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from sordini.protocol.served_apis import APIS
 from tests.outside.ports import free_port
 from tests.outside.processes import SordiniProcess
+from tests.support.polling import eventually
 from tests.support.wire_client import PATIENCE_S, Client
 
 Start = Callable[..., SordiniProcess]
@@ -121,6 +127,30 @@ def test_a_commit_of_a_hundred_thousand_partitions_keeps_those_that_exist(
     answered = commit(client, "greedy", range(100_000), note="x" * 10)
     assert answered == [0] * 3 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 99_997
     assert resident_bytes(broker) - before < 64 * MIB
+
+
+@pytest.mark.parametrize(("start", "lag"), [(-(2**63), 2**63 - 1), (2**63 - 1, -(2**63) + 1)])
+def test_the_start_of_a_share_partition_may_be_any_number_and_is_described(
+    start_sordini: Start, connect: Connect, start: int, lag: int
+) -> None:
+    client = connect(start_sordini({**QUICK, "share.coordinator.state.topic.num.partitions": 1}))
+    with_groups(client)
+    row = alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=start)
+    altered = alter_share_group_offsets.AlterShareGroupOffsetsRequest(
+        group_id="g",
+        topics=[alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[row])],
+    )
+
+    def is_altered() -> bool | None:
+        answer = client.ask(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, altered)
+        return (not answer.error_code and not answer.responses[0].partitions[0].error_code) or None
+
+    eventually(is_altered, "a share coordinator")
+    named = DescribeShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[0])
+    group = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=[named])
+    described = client.ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, DescribeShareGroupOffsetsRequest(groups=[group]))
+    (found,) = described.groups[0].topics[0].partitions
+    assert (found.start_offset, found.lag, found.error_code) == (start, lag, 0)
 
 
 def test_names_that_clients_choose_are_no_paths_and_forge_neither_lines_nor_metrics(

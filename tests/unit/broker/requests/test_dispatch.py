@@ -15,6 +15,7 @@ from sordini.broker.requests.call import OPEN, Call, EncodedBody, Route, Version
 from sordini.broker.requests.decoding_costs import COST_AT_ONCE, cost_max_of
 from sordini.broker.requests.dispatch import Dispatcher
 from sordini.broker.requests.error_responses import ROWS_PER_PIECE
+from sordini.broker.requests.responder import Responder
 from sordini.broker.requests.slice_scheduler import STEPS_PER_SLICE, Work
 from sordini.protocol import codecs
 from sordini.protocol.api_keys import ApiKey
@@ -240,6 +241,20 @@ async def test_a_failure_that_comes_later_is_fenced_like_one_at_once(
     assert len(desk.log.at("error")) == lines
     (lane,) = desk.dispatcher.versioned_apis
     assert (lane.requests, lane.errors) == (1, 1)
+
+
+def test_a_response_that_comes_later_and_cannot_be_encoded_is_a_failure_of_its_call_alone() -> None:
+    responders: list[Responder[FindCoordinatorResponse]] = []
+
+    def handle(call: Call) -> DelayedResponse | FindCoordinatorResponse:
+        responders.append(Responder(call))
+        return responders[-1].result()
+
+    desk = Desk(handle)
+    pending = desk.serve()
+    responders[0].answer(FindCoordinatorResponse(error_code=100_000, node_id=-1, port=-1))
+    assert read_answer(COORDINATOR, 0, pending.parts).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(desk.log.at("error")) == 1
 
 
 async def test_a_broken_invariant_that_comes_later_ends_the_task_that_runs_it() -> None:
