@@ -40,6 +40,7 @@ class Channel:
         "_close_reasons",
         "_deliver_callback",
         "_error",
+        "_failure_callback",
         "_frame_bytes_max",
         "_has_ended",
         "_held_bytes",
@@ -70,8 +71,10 @@ class Channel:
             self._frame_bytes_max = self._reader.limit_before_login(peer.login.receive_bytes_max)
             peer.login.on_complete = self._on_login
         self._pipeline = RequestPipeline(limits.pending_max, limits.pending_bytes_max)
-        self._transport = Transport(socket, processor.page_cache, self._on_drained, self._fail_later, processor.outbox)
-        self._deliver_callback = self._deliver
+        self._deliver_callback, self._failure_callback = self._deliver, self._fail_later
+        self._transport = Transport(
+            socket, processor.page_cache, self._on_drained, self._failure_callback, processor.outbox
+        )
         self._error: Exception | None = None
         self._is_reading = False
         self._is_closed = False
@@ -298,7 +301,7 @@ class Channel:
         self._pipeline.park(answer, frame)
         if answer.failure is not None:
             self._fail_later(answer.failure)
-        answer.on_failure = self._fail_later
+        answer.on_failure = self._failure_callback
         if answer.is_answered:
             self._deliver()
         else:
