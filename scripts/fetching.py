@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.outside.versions import jar_name
+from tests.outside.versions import GO, jar_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
@@ -123,3 +124,13 @@ def fetch_dependencies(folder: Path, jar: str, pom: Path, *options: str) -> None
         return
     goal = f"{COPY_PLUGIN}:copy-dependencies"
     fetch(folder, [*maven(), "-f", str(pom), "-DincludeScope=runtime", *options, goal])
+
+
+def has_go(language: str = GO) -> bool:
+    """Whether a Go is here that can build a module of this language. Nothing installs one: systems have older ones."""
+    go = shutil.which("go")
+    if go is None:
+        return False
+    found = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout  # noqa: S603
+    number = re.match(r"go(\d+)\.(\d+)", found)
+    return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, language.split(".")))

@@ -41,15 +41,13 @@ Without root this script does not fail: tests that lack a program are skipped, w
 they fail, and so does this script.
 
 How each kind of thing is fetched: `fetching.py`, `debian_packages.py`; Spark and what goes with it:
-`spark_programs.py`; the tests of client libraries: `client_suites.py`.
+`spark_programs.py`; object stores: `object_stores.py`; the tests of client libraries: `client_suites.py`.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -70,8 +68,10 @@ from scripts.fetching import (
     fetch_environment,
     fetch_jar,
     fetch_package,
+    has_go,
     run,
 )
+from scripts.object_stores import fetch_azurite, fetch_google, fetch_s3_server
 from scripts.orchestrators import fetch_orchestrators
 from scripts.spark_programs import (
     fetch_connector,
@@ -91,9 +91,6 @@ MIRROR = ROOT / ".cache" / "kafka-mirror"
 PYTHON_CLIENTS = ROOT / ".cache" / "python-clients"
 FLINK_REGISTRY = ROOT / ".cache" / "flink-registry"
 QUIXSTREAMS = ROOT / ".cache" / "quixstreams"
-S3_SERVER = ROOT / ".cache" / "s3" / "bin"
-AZURITE = ROOT / ".cache" / "azurite"
-GOOGLE = ROOT / ".cache" / "google"
 TANSU = ROOT / ".cache" / "tansu"
 AXE = ROOT / ".cache" / "axe" / "axe.min.js"
 FLINK = ROOT / ".cache" / "flink"
@@ -249,16 +246,6 @@ def no_service_started() -> Iterator[None]:
         policy.unlink()
 
 
-def has_go(language: str = versions.GO) -> bool:
-    """Whether a Go is here that can build a module of this language. Nothing installs one: systems have older ones."""
-    go = shutil.which("go")
-    if go is None:
-        return False
-    found = subprocess.run([go, "env", "GOVERSION"], check=False, capture_output=True, text=True).stdout  # noqa: S603
-    number = re.match(r"go(\d+)\.(\d+)", found)
-    return number is not None and tuple(map(int, number.groups())) >= tuple(map(int, language.split(".")))
-
-
 def fetch_prometheus() -> None:
     """The programs of Debian's package, which need no root and no service of it."""
     if (PROMETHEUS / "usr" / "bin" / "promtool").exists():
@@ -319,35 +306,6 @@ def fetch_all_streams() -> None:
 
 def fetch_quixstreams() -> None:
     fetch_environment(QUIXSTREAMS, *own_requirements(), *versions.QUIXSTREAMS)
-
-
-def fetch_s3_server() -> None:
-    """Versity's gateway: S3's protocol over a folder."""
-    if (S3_SERVER / "versitygw").exists():
-        return
-    if not has_go():
-        sys.exit(f"there is no Go {versions.GO} or newer on the path")
-    module = f"github.com/versity/versitygw/cmd/versitygw@{versions.VERSITY_GATEWAY}"
-    run(["go", "install", module], {**os.environ, "GOBIN": str(S3_SERVER)})
-
-
-def fetch_azurite() -> None:
-    """Microsoft's emulator of Azure's stores. No script of a package is run."""
-    folder = AZURITE / versions.AZURITE
-    if (folder / "node_modules").exists():
-        return
-    install_programs(("npm",), {"npm": "npm"})
-    if shutil.which("npm") is None:
-        sys.exit("there is no npm")
-    print(f"installing azurite {versions.AZURITE} into {folder.relative_to(ROOT)}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=existing(AZURITE)) as arriving:
-        quiet = ["--silent", "--no-audit", "--no-fund", "--omit=dev", "--ignore-scripts"]
-        run(["npm", "install", *quiet, "--prefix", arriving, f"azurite@{versions.AZURITE}"], dict(os.environ))
-        Path(arriving, "node_modules").replace(existing(folder) / "node_modules")
-
-
-def fetch_google() -> None:
-    fetch_environment(GOOGLE, versions.GOOGLE_EMULATOR)
 
 
 def fetch_tansu() -> None:

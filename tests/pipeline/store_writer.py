@@ -153,7 +153,7 @@ def look(order: Order) -> dict[str, Any]:
 
 
 def all_files(order: Order) -> list[Path]:
-    """Every file that the store has of the table, whoever wrote it."""
+    """Every file below the location, of all writers, with those that no version names."""
     if order.folder:
         return list(Path(order.folder).rglob("*"))
     store = open_store(order.location, order.storage.object_store_options(order.location))
