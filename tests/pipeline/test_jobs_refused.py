@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
-from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from sordini.pipeline import PipelineError, aggregate, load, stream
@@ -26,6 +24,7 @@ from tests.pipeline.proxy_process import WRITING, ProxyProcess, Rule
 from tests.pipeline.store_stories import check_sentence
 from tests.pipeline.test_jobs import JOB, KEEP, a_job, good, produce
 from tests.pipeline.test_jobs_processes import SPARK, command, ended
+from tests.pipeline.test_jobs_stores import plain_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,16 +127,8 @@ def job(
 
 def rows(job: Job, sink: Sink | None, tmp_path: Path) -> list[dict[str, Any]]:
     """What a reader that knows nothing of us sees; none where there is no table yet."""
-    assert sink is not None
-    location = sink.location
     try:
-        if sink.kind.value == "delta":
-            table = DeltaTable(location, storage_options=job.storage.object_store_options(location))
-            return list(table.to_pyarrow_table().to_pylist())
-        properties = job.storage.pyiceberg_properties(location)
-        catalog = load_catalog("sordini", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", **properties)
-        name = location.rpartition("/")[2].replace(".", "_")
-        return list(catalog.load_table(f"default.{name}").scan().to_arrow().to_pylist())
+        return plain_rows(job, sink, tmp_path)
     except (TableNotFoundError, NoSuchTableError, NoSuchNamespaceError):
         return []
 
